@@ -93,6 +93,8 @@ pub struct Printed {
 pub enum Problem {
     /// It ends before its footer: the text stops, or another header begins, at this line.
     Cut { line: usize },
+    /// It ends behind a whole section, without its footer, at this line.
+    NoFooter { line: usize },
     /// Lines of two blocks are mixed.
     Interleaved { line: usize },
     /// It has no header: lines that only a report has stand alone.
@@ -118,6 +120,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut { line } => write!(f, "the block is truncated after line {line}"),
+            Self::NoFooter { line } => write!(f, "the block has no footer after line {line}"),
             Self::Interleaved { line } => {
                 write!(f, "lines of two blocks are mixed, first at line {line}")
             }

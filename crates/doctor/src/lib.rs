@@ -81,6 +81,7 @@ fn text_finding(problem: &Problem) -> Finding {
             (Level::Inconsistent, "figures may be missing or belong to another report")
         }
         Problem::NoHeader { .. } => (Level::Remark, "lines before or after them may be missing"),
+        Problem::NoFooter { .. } => (Level::Remark, "lines after it may be missing"),
         Problem::Unknown { .. } => (
             Level::Misleading,
             "the labels may be translated or belong to another tool; most of the block is not checked",

@@ -247,6 +247,24 @@ fn label_in(row: &Element, key: Key) -> Option<(String, Format)> {
     }
 }
 
+/// The last statistic of a metric's section, where the layout fixes its statistics.
+pub(crate) fn last_stat(table: &LayoutTable, metric: Metric) -> Option<Stat> {
+    fn within(row: &Element, metric: Metric) -> Option<Stat> {
+        match row {
+            Element::Latency(Section { metric: own, stats: Stats::Fixed(stats), .. })
+                if *own == metric =>
+            {
+                stats.last().copied()
+            }
+            Element::Section { rows, .. } | Element::Shared(rows) => {
+                rows.iter().find_map(|row| within(row, metric))
+            }
+            _ => None,
+        }
+    }
+    table.rows.iter().find_map(|row| within(row, metric))
+}
+
 pub(crate) fn position_label(number: u32) -> String {
     format!("  Position {number}:")
 }

@@ -57,6 +57,14 @@ struct Header<'a> {
     prefix: &'a str,
 }
 
+/// Whether a line cannot go on.
+fn is_whole(line: &TextLine<'_>) -> bool {
+    let decimals = line.text.trim_end().rsplit_once('.').map(|(_, decimals)| decimals);
+    let is_complete =
+        |digits: &str| digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    !line.end.is_empty() || decimals.is_some_and(is_complete)
+}
+
 /// `==== Serving Benchmark Result ====` behind any prefix, also with other words before the last two. The
 /// header of a block that a narrow terminal has wrapped is not in the middle: `200` behind a label of 40
 /// columns would be read as 2 there.
@@ -256,15 +264,16 @@ impl<'a> Finder<'a> {
     }
 
     /// Ends a block that has no footer. What follows its last recognisable line is not its own, and
-    /// a last line without an end may be half a line, whose value cannot be trusted.
+    /// a last line without an end may be half a line, whose value cannot be trusted unless it has the two
+    /// decimals that every layout prints.
     fn close_cut(&mut self, mut block: TextBlock<'a>) {
-        let is_own = |line: &TextLine<'_>| is_known(line) && !line.end.is_empty();
+        let is_own = |line: &TextLine<'_>| is_known(line) && is_whole(line);
         let known = block.lines.iter().rposition(is_own).map_or(0, |last| last + 1);
         // Lines of a fork may follow, in the same columns.
         let is_fork_s = |line: &&TextLine<'_>| {
             let (label, after) =
                 line.text.split_at(line.text.find(':').map_or(0, |colon| colon + 1));
-            !line.end.is_empty() && is_padded(label, after) && is_labelled_number(line.text)
+            is_whole(line) && is_padded(label, after) && is_labelled_number(line.text)
         };
         let own = known + block.lines[known..].iter().take_while(is_fork_s).count();
         self.lead = block.lines.split_off(own);

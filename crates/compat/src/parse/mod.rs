@@ -19,7 +19,9 @@ mod text;
 
 use self::blocks::{TextBlock, blocks, without_header};
 use self::reading::{layout_of, read};
-use crate::model::{Context, Printed, Problem, Report};
+use crate::layout::Layout;
+use crate::layout::table::last_stat;
+use crate::model::{Context, Key, Printed, Problem, Report, Values};
 
 /// Every report in `text`, in order; none when it holds no block. A text without any header is read
 /// as a table or as the part of a report that somebody copied.
@@ -49,6 +51,11 @@ fn report(block: TextBlock<'_>, before: Option<&Context>) -> Report {
     let has_anything = !found.values.is_empty() || !found.unread.is_empty();
     let layout = layout_of(&found, block.width).filter(|_| has_anything);
     let mut problems = block.problems;
+    if let [Problem::Cut { line }] = problems[..]
+        && ends_a_section(&found.values, layout)
+    {
+        problems = vec![Problem::NoFooter { line }];
+    }
     problems.extend(found.repeated.map(|line| Problem::Interleaved { line }));
     // A fork may print a few lines of its own; a block of which most is unknown is not checked.
     if let Some(line) = found.unknown.first().copied()
@@ -67,6 +74,19 @@ fn report(block: TextBlock<'_>, before: Option<&Context>) -> Report {
         problems,
         unread: found.unread,
     }
+}
+
+/// Whether the last value is the last of its section: as the layout has it, or as the section before ends.
+fn ends_a_section(values: &Values, layout: Option<Layout>) -> bool {
+    let Some(table) = layout.and_then(Layout::table) else { return false };
+    let Some(Key::Latency(metric, last)) = values.iter().last().map(|(key, _)| key) else {
+        return false;
+    };
+    let of_others = values.iter().filter_map(|(key, _)| match key {
+        Key::Latency(other, stat) if other != metric => Some(stat),
+        _ => None,
+    });
+    last_stat(table, metric).or_else(|| of_others.last()) == Some(last)
 }
 
 /// A block that is cut by the header of one which turns out to hold lines of both was not cut: the

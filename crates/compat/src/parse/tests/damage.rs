@@ -346,7 +346,7 @@ fn a_block_without_a_footer_ends_after_the_lines_of_a_fork() {
     let fork = "Energy per token (J):                    0.31      \n";
     let text = format!("{body}\n{fork}done: 5\n");
     let report = &parse(&text)[0];
-    assert_eq!(report.problems, [Problem::Cut { line: lines.len() }]);
+    assert_eq!(report.problems, [Problem::NoFooter { line: lines.len() }]);
     assert_eq!(crate::print_same(report).unwrap(), format!("{body}\n{fork}"));
 }
 
