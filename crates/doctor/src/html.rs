@@ -5,7 +5,7 @@ use crate::rule::{ExaminedFile, Finding};
 use tokometer_compat::print_same;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:64em;padding:0 1em;\
-color:#1b1f24;background:#fff}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}\
+color:#1b1f24;background:#fff}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em;overflow-wrap:anywhere}\
 table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #d8dee4;padding:.4em .6em;\
 text-align:left;vertical-align:top}pre{overflow:auto;background:#f6f8fa;padding:1em}\
 .inconsistent{color:#b3261e;font-weight:600}.misleading{color:#8a5a00;font-weight:600}.remark{color:#57606a}\

@@ -178,7 +178,7 @@ const FARTHEST: f64 = 2.0;
 /// is not what the other lines give. Where the block has the means that weigh tokens, these decide;
 /// otherwise the median shows whether a few short answers raise the mean.
 fn is_from_lengths(figures: &Figures<'_>) -> bool {
-    if figures.has_equal_lengths() {
+    if figures.has_equal_lengths() || figures.requests().is_some_and(|requests| requests < 1.5) {
         return false;
     }
     if let Some((tpot, itl)) = time_per_token(figures).zip(figures.mean(Metric::Itl)) {

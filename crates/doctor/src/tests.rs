@@ -229,6 +229,19 @@ fn values_that_cannot_be_read_are_remarks() {
     assert!(first(&below).contains(&(Rule::LatencyWithinRun, Level::Inconsistent)));
 }
 
+/// The mean TPOT of one request was explained by short answers among long ones.
+#[test]
+fn one_request_has_no_answers_of_other_lengths() {
+    let text = text("002");
+    let block = &text[text.find("=====").unwrap()..];
+    let mean = "Mean TPOT (ms):                          ";
+    let at = block.find(mean).unwrap() + mean.len();
+    let forged = format!("{}99{}", &block[..at], &block[at + 2..]);
+    let findings = examine(&parse(&forged)).blocks.remove(0);
+    let found = findings.iter().find(|finding| finding.rule == Rule::TpotAgainstItl).unwrap();
+    assert!(!found.meaning.contains("short answers"), "{}", found.meaning);
+}
+
 #[test]
 fn two_requests_must_be_two_numbers() {
     let reports = parse(&text("002").replace("373.27", "973.27"));
@@ -237,9 +250,16 @@ fn two_requests_must_be_two_numbers() {
 }
 
 #[test]
-fn a_cut_block_is_inconsistent() {
-    let reports = parse(&text("000")[..900]);
-    assert_eq!(examine(&reports).worst(), Some(Level::Inconsistent));
+fn a_cut_block_is_inconsistent_and_one_without_its_footer_is_not() {
+    let whole = text("000");
+    assert_eq!(examine(&parse(&whole[..900])).worst(), Some(Level::Inconsistent));
+    let without = &whole[..whole.trim_end().rfind('\n').unwrap()];
+    let mut expected = first(&whole);
+    expected.push((Rule::WholeBlock, Level::Remark));
+    let mut found = first(without);
+    expected.sort();
+    found.sort();
+    assert_eq!(found, expected);
 }
 
 #[test]
