@@ -131,6 +131,10 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     })
 }
 
+/// What to try with text in another encoding.
+pub(crate) const CONVERT: &str =
+    "try `iconv -t UTF-8 FILE`, with `-f` and its encoding, such as `-f LATIN1`";
+
 /// A byte that text in UTF-8 cannot have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InvalidByte {
@@ -142,9 +146,7 @@ pub(crate) struct InvalidByte {
 impl InvalidByte {
     pub(crate) fn reason(&self) -> String {
         let byte = self.byte;
-        format!(
-            "it is not text in UTF-8 (byte 0x{byte:02x})\n  try `iconv -t UTF-8 FILE`, with `-f` and its encoding, such as `-f LATIN1`"
-        )
+        format!("it is not text in UTF-8 (byte 0x{byte:02x})\n  {CONVERT}")
     }
 }
 

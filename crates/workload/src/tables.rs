@@ -5,7 +5,7 @@ use std::path::Path;
 
 use csv::{Position, StringRecord};
 
-use crate::{Error, Result};
+use crate::{Error, Result, input};
 
 /// Calls `row` for each record with what `columns` found in the header. What either refuses is said of
 /// the line.
@@ -17,7 +17,11 @@ pub(crate) fn each_record<C>(
 ) -> Result<()> {
     let malformed = |line, reason| Error::Malformed { path: path.to_owned(), line, reason };
     let broken = |error: csv::Error| {
-        malformed(error.position().map_or(1, Position::line), error.to_string())
+        let reason = match error.kind() {
+            csv::ErrorKind::Utf8 { .. } => format!("it is not text in UTF-8\n  {}", input::CONVERT),
+            _ => error.to_string(),
+        };
+        malformed(error.position().map_or(1, Position::line), reason)
     };
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
     let columns = columns(reader.headers().map_err(broken)?).map_err(|why| malformed(1, why))?;

@@ -95,10 +95,10 @@ mod tests {
     use super::*;
     use crate::{RowOrder, Spec, Workload, open};
 
-    fn workload(text: &str) -> Result<Workload> {
+    fn workload(text: impl AsRef<[u8]>) -> Result<Workload> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("burst.csv");
-        std::fs::write(&path, text).unwrap();
+        std::fs::write(&path, text.as_ref()).unwrap();
         let context =
             DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 3) };
         open(&Spec::Burstgpt(Options { path }), &context)
@@ -135,5 +135,8 @@ mod tests {
             "line 2: `7.0.0` is not a number of tokens",
         );
         check(&format!("{HEADER}1,GPT-3,1,2,3,x\n"), "it has no GPT-4 row");
+        let latin = [HEADER.as_bytes(), b"1,GPT-4,7,8,15,caf\xe9\n"].concat();
+        let error = workload(latin).err().unwrap().to_string();
+        assert!(error.contains("line 2: it is not text in UTF-8\n  try `iconv"), "{error}");
     }
 }
