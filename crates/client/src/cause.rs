@@ -126,13 +126,25 @@ fn bare_name(name: &str) -> &str {
     inside.unwrap_or(name).trim_matches('"')
 }
 
-/// What is wrong with a certificate, and what to do about it.
+/// What is wrong with the certificate of a server that no flag is about.
+pub fn certificate_fault(error: &io::Error) -> Option<String> {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())?;
+    let rustls::Error::InvalidCertificate(why) = tls else { return None };
+    Some(format!("the server's certificate {}", certificate(why).0))
+}
+
 fn describe_certificate(why: &CertificateError) -> String {
+    let (what, advice) = certificate(why);
+    format!("the server's certificate {what}; {advice}")
+}
+
+/// What is wrong with a certificate, and what to do about it.
+fn certificate(why: &CertificateError) -> (String, &'static str) {
     const ACCEPT: &str = "use `--insecure` to accept any certificate";
     const TRUST: &str =
         "use `--ca-cert FILE` to trust its authority, or `--insecure` to accept any certificate";
     const NAME: &str = "use its name in `--base-url` (`--resolve` sets the address), or `--insecure` to accept any certificate";
-    let (what, advice) = match why {
+    match why {
         CertificateError::UnknownIssuer => {
             ("is self-signed or from an unknown authority".to_owned(), TRUST)
         }
@@ -158,8 +170,7 @@ fn describe_certificate(why: &CertificateError) -> String {
             (format!("is not accepted, as self-signed ones often are ({})", why.0), TRUST)
         }
         other => (format!("cannot be used ({other})"), TRUST),
-    };
-    format!("the server's certificate {what}; {advice}")
+    }
 }
 
 /// Whether a server answered a TLS handshake, so that waiting for it will not help.
@@ -224,6 +235,13 @@ mod tests {
             assert!(said.contains(part) && said.contains("`--insecure`"), "{said}");
             assert_eq!(said.contains("`--ca-cert FILE`"), is_of_authority, "{said}");
         };
+        let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let unknown = io::Error::new(io::ErrorKind::InvalidData, unknown);
+        assert_eq!(
+            certificate_fault(&unknown).as_deref(),
+            Some("the server's certificate is self-signed or from an unknown authority"),
+            "the flags are for the target alone"
+        );
         let presented =
             ["DnsName(\"a.example\")", "IpAddress(10.0.0.1)"].map(str::to_owned).to_vec();
         let expected = rustls::pki_types::ServerName::try_from("b.example").unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::{Access, AccessOptions};
 use tokometer_client::proxy::Proxies;
-use tokometer_client::{ApiKey, Control, Settings, Url};
+use tokometer_client::{ApiKey, Control, Error, Settings, Url, cause};
 use tokometer_tokenize::hub::{HubAnswer, HubClient, HubRequest};
 
 /// Longest wait for the hub's answer, and for more of a file.
@@ -34,7 +34,7 @@ impl HubClient for HubDownloads {
         settings.api_key = request.token.map(|token| ApiKey::Bearer(token.to_owned()));
         let (access, clock) = (Arc::clone(&self.access), Arc::clone(&self.clock));
         let control = Control::new(&settings, access, STALL, clock);
-        let answers = control.download(request.path, sink).map_err(|why| why.to_string())?;
+        let answers = control.download(request.path, sink).map_err(|why| unreached(&why))?;
         let last = answers.last();
         let refusal = last.map(|answer| &answer.body[..answer.body.len().min(REFUSAL_BYTES)]);
         Ok(HubAnswer {
@@ -42,6 +42,17 @@ impl HubClient for HubDownloads {
             refusal: String::from_utf8_lossy(refusal.unwrap_or_default()).into_owned(),
             headers: answers.into_iter().flat_map(|answer| answer.headers).collect(),
         })
+    }
+}
+
+/// Why the hub was not reached. The flags of a target, which errors of the transport advise, are not for it.
+fn unreached(why: &Error) -> String {
+    let Error::Reach { address, source } = why else { return why.to_string() };
+    match cause::certificate_fault(source) {
+        Some(fault) => format!(
+            "cannot reach {address}: {fault}; set `SSL_CERT_FILE` to a file with that of its authority"
+        ),
+        None => why.to_string(),
     }
 }
 
