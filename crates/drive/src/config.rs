@@ -137,7 +137,7 @@ pub enum Refusals {
 
 impl Refusals {
     /// A timeout, a request that came too early and a limit on the rate pass.
-    pub(crate) fn has(self, status: Option<u16>) -> bool {
+    pub fn has(self, status: Option<u16>) -> bool {
         match status {
             Some(408 | 425 | 429) | None => false,
             Some(400..=499) => true,

@@ -63,7 +63,8 @@ pub(crate) fn prove(
             let message = format!("the server refused the first prompt: {why}");
             return Err(Error::new(ErrorKind::Target, message).hint(advice(&failure, reached)));
         }
-        if failure.status == Some(500) && clock.now() >= begun + BROKEN {
+        let is_broken = failure.status == Some(500) || failure.kind == FailureKind::InStream;
+        if is_broken && clock.now() >= begun + BROKEN {
             let message = format!("the server failed the first prompt again and again: {why}");
             return Err(Error::new(ErrorKind::Target, message).hint("read the server's log"));
         }
@@ -102,11 +103,9 @@ fn telling(failure: Failure, answered: &mut Option<Failure>) -> Failure {
 
 /// Whether the server refused the request itself, which waiting does not change.
 fn is_final(failure: &Failure) -> bool {
-    let is_refused = matches!(
-        failure.status,
-        Some(204 | 205 | 300..400 | 400 | 401 | 403 | 404 | 405 | 410 | 413..=415 | 422 | 501)
-    );
-    is_refused || matches!(failure.kind, FailureKind::Tls | FailureKind::Protocol)
+    let is_of_route = matches!(failure.status, Some(204 | 205 | 300..400 | 501));
+    let is_refused = drive::Refusals::OfTheClient.has(failure.status);
+    is_of_route || is_refused || matches!(failure.kind, FailureKind::Tls | FailureKind::Protocol)
 }
 
 /// What to try about a refusal of the first prompt.

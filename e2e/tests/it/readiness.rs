@@ -76,6 +76,23 @@ fn a_server_that_never_gets_ready_is_named_with_its_words() {
     check(refused, "--ready-check-timeout-sec 3600", &["it responded with status 400"]);
 }
 
+/// A failure inside the stream was waited for like a server that is starting.
+#[test]
+fn a_server_that_fails_inside_its_stream_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Scripted::new(|mut asked| {
+        let event = "data: {\"error\":{\"message\":\"out of memory\"}}\n\n";
+        asked.answer("200 OK", "text/event-stream", event);
+        AfterResponse::Close
+    });
+    let line = format!(
+        "bench --base-url {} {SMALL} --no-run-dir --ready-check-timeout-sec 30",
+        server.url
+    );
+    let words = ["the server failed the first prompt again and again", "out of memory"];
+    run(folder.path(), &line).says(3, &words);
+}
+
 /// The deadline cut the last attempt off, and nothing was said of the answer before it.
 #[test]
 fn an_answer_is_named_though_a_later_attempt_gets_none() {
