@@ -152,8 +152,7 @@ fn key(args: &Fragment, read: ReadText) -> Result<Option<ApiKey>, Refusal> {
         let message = format!("cannot use `--api-key-file {}`: {why}", path.display());
         Refusal::usage(message, "write the key alone into the file")
     };
-    let text =
-        read(path).map_err(|why| refused(format!("the file cannot be read ({})", why.kind())))?;
+    let text = read(path).map_err(|why| refused(tokometer_base::refusal::reason(&why)))?;
     api_key(text.trim()).map(Some).map_err(refused)
 }
 
