@@ -22,6 +22,7 @@ mod screen;
 mod search;
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::Seed;
 use sim::Profile;
@@ -224,23 +225,25 @@ pub fn calibrate(
     let settings = &settings;
     let folds = folds(rows);
     let of = |fold: usize| (0..rows.len()).filter(|row| folds[*row] == fold).collect::<Vec<_>>();
-    let chosen = [(0..rows.len()).collect(), of(0), of(1)]
-        .map(|set| ChosenFit::new(&prepared, &set, settings));
+    let sets = [(0..rows.len()).collect(), of(0), of(1)];
+    let chosen = of_sets(&sets, settings, |set, own| ChosenFit::new(&prepared, set, own));
     if chosen[0].kept.len() < ROWS_MIN {
         return Err(Error::TooFewRows { rows: chosen[0].kept.len(), least: ROWS_MIN });
     }
-    let searches = searched(&prepared, &chosen, settings, progress);
-    let fits: Vec<(Candidate, &[usize])> = chosen
-        .iter()
-        .zip(&searches)
-        .map(|(fit, search)| (fit.model.candidate(&search.refined.point), &fit.kept[..]))
-        .collect();
-    let layered = in_parallel(&fits, settings.threads, |(candidate, set)| {
+    let (done, total) = (AtomicUsize::new(0), chosen.len() * FitSearch::count(settings));
+    let has_ended = || {
+        progress(FitProgress { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
+    };
+    let searches = of_sets(&chosen, settings, |fit, own| {
+        FitSearch::run(&prepared, &fit.model, &fit.kept, own, &has_ended)
+    });
+    let fits = [0, 1, 2].map(|at| {
+        let candidate = chosen[at].model.candidate(&searches[at].refined.point);
+        (candidate, &chosen[at].kept[..])
+    });
+    let [candidate, by_even, by_odd] = of_sets(&fits, settings, |(candidate, set), _| {
         layer::with_client(&prepared, candidate, set)
     });
-    let Ok([candidate, by_even, by_odd]) = <[Candidate; 3]>::try_from(layered) else {
-        unreachable!("three sets of rows give three fits")
-    };
     let report = |candidate: &Candidate, row: usize| -> Result<HeldOut, Error> {
         Ok(HeldOut { row, predicted: prepared.report(candidate, row)? })
     };
@@ -286,23 +289,16 @@ fn has_equal_answers(rows: &[MeasuredRow]) -> bool {
     rows.iter().all(is_whole) && rows.iter().any(|row| row.requests >= EQUAL_MIN)
 }
 
-/// One search per set of rows, each in its own model.
-fn searched(
-    prepared: &Prepared<'_>,
-    chosen: &[ChosenFit; 3],
+/// The same work for all rows and for the two folds, at once: each has its share of the threads.
+fn of_sets<S: Sync, R: Send>(
+    sets: &[S; 3],
     settings: &FitSettings,
-    progress: &(dyn Fn(FitProgress) + Sync),
-) -> [FitSearch; 3] {
-    let mut sets_done = 0;
-    chosen.each_ref().map(|fit| {
-        let before = sets_done;
-        sets_done += 1;
-        let shifted = |one: FitProgress| {
-            let (done, total) = (one.done + before * one.total, one.total * chosen.len());
-            progress(FitProgress { done, total });
-        };
-        FitSearch::run(prepared, &fit.model, &fit.kept, settings, &shifted)
-    })
+    work: impl Fn(&S, &FitSettings) -> R + Sync,
+) -> [R; 3] {
+    let own = FitSettings { threads: settings.threads.div_ceil(sets.len()), ..settings.clone() };
+    let found = in_parallel(sets, settings.threads, |set| work(set, &own));
+    let Ok(found) = found.try_into() else { unreachable!("three sets of rows give three results") };
+    found
 }
 
 /// What a candidate predicts for each of these rows of a table, as means over `seeds` seeds.

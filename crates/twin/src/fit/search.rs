@@ -6,14 +6,12 @@
 //! looked along, and beside every declared point further descents begin near it. Fits are independent of
 //! each other and run on as many threads as are given; the result does not depend on their number.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use base::seed::{Generator, normal};
 use tokometer_base as base;
 
 use super::descent::{self, Best, Pull, Rounds, descend, reflect};
 use super::model::{EngineModel, STARTS};
-use super::{FitProgress, FitSettings, Prepared};
+use super::{FitSettings, Prepared};
 use crate::parallel::in_parallel;
 
 /// How far from a declared point the further descents begin, as a share of every range.
@@ -50,14 +48,11 @@ impl FitSearch {
         model: &EngineModel,
         set: &[usize],
         settings: &FitSettings,
-        progress: &(dyn Fn(FitProgress) + Sync),
+        has_ended: &(dyn Fn() + Sync),
     ) -> Self {
         let searches = settings.searches.max(1);
-        let total = STARTS.len() * (searches + 1) + 1;
-        let done = AtomicUsize::new(0);
         let ended = |best: Best| {
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress(FitProgress { done, total });
+            has_ended();
             best
         };
         let slope = LossSlope { prepared, model, pulls: &model.pulls(), set };
@@ -77,6 +72,11 @@ impl FitSearch {
             in_parallel(&best, settings.threads, |best| ended(slope.down(&best.point, ENDED)));
         let refined = ended(slope.refined(best_of(&ends)));
         Self { ends, refined }
+    }
+
+    /// Descents of one set of rows.
+    pub(super) fn count(settings: &FitSettings) -> usize {
+        STARTS.len() * (settings.searches.max(1) + 1) + 1
     }
 }
 
