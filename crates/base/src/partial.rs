@@ -35,7 +35,7 @@ pub trait Partial: Default {
 
 /// Sees one field of several partial values at a time, in the field's own type.
 pub trait FieldVisitor {
-    /// The field at `path`, such as `load.ramp.to`; `None` for a value that does not set it.
+    /// The field at `path`, such as `load.until.min_s`; `None` for a value that does not set it.
     fn field<T: PartialEq + Serialize>(&mut self, path: &str, values: &[Option<&T>]);
 }
 

@@ -65,7 +65,7 @@ impl Stairs {
         plan.load.max_concurrency = Some(concurrency);
         plan.load.request_rate = Rate(f64::INFINITY);
         plan.load.num_prompts = requests;
-        (plan.load.ramp, plan.load.until) = (None, None);
+        (plan.load.stages, plan.load.until) = (Vec::new(), None);
         plan.load.duration_s = Some(length.as_secs_f64());
         let label = format!("max_concurrency={concurrency}");
         let number = u32::try_from(number).unwrap_or(u32::MAX);

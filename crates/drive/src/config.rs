@@ -7,7 +7,7 @@ use tokometer_base::{CancelAfter, Cancellation, Nanos, Seed};
 use tokometer_client::conn::{Endpoint, Stamps};
 use tokometer_client::{Dialect, KeepText, Settings};
 use tokometer_record::{AttemptId, Phase};
-use tokometer_schedule::{Arrivals, Limits, SendLimit, Share};
+use tokometer_schedule::{Arrivals, Limits, Pace, SendLimit, Share};
 
 use crate::cap::CapLending;
 
@@ -185,6 +185,11 @@ impl RunConfig {
         }
         let cap = self.limits.max_concurrency.map_or(MOST_IN_WAVE, u64::from);
         self.limits.extent.count.unwrap_or(MOST_IN_WAVE).min(cap).min(MOST_IN_WAVE)
+    }
+
+    /// Whether the end of a request may let another one begin.
+    pub(crate) fn has_closed_stages(&self) -> bool {
+        self.arrivals.pace().is_some_and(Pace::has_closed_stages)
     }
 
     /// Whether the connections of the first wave are opened before it. With a connection per request and

@@ -103,6 +103,7 @@ pub fn run_on<P: Platform>(
         offsets: offsets.clone(),
         block_begin: Nanos::ZERO,
         sessions: BTreeMap::new(),
+        single: 0,
     };
     let preparer = thread::spawn(platform, "preparer", &shared, move || preparer.run())?;
     shared.turns.wake(preparer.waker());
@@ -444,7 +445,8 @@ impl<P: Platform> Owner<P> {
         let scheduled =
             std::iter::from_fn(|| offsets.advance()).take_while(|offset| *offset < span);
         let most = usize::try_from(extent.count.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        let first_turns = (scheduled.take(most).count() as u64).max(sent.all - sent.turns);
+        let scheduled = scheduled.take(most).count() as u64 + self.progress.fed_in_loops();
+        let first_turns = scheduled.max(sent.all - sent.turns);
         first_turns + sent.turns + self.shared.unsent_turns()
     }
 

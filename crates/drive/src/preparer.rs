@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_record::{AttemptId, Phase};
-use tokometer_schedule::{Offsets, SendLimit};
+use tokometer_schedule::{Offsets, SendLimit, Upcoming};
 
 use crate::error::Error;
 use crate::flight::Flight;
@@ -44,6 +44,8 @@ pub(crate) struct PreparerProgress {
     start: AtomicU64,
     is_finished: AtomicBool,
     fed: AtomicU64,
+    /// Those of them that a closed loop began, without a time of their own.
+    fed_in_loops: AtomicU64,
     has_own_times: AtomicBool,
     error: Mutex<Option<Error>>,
     source: Returned,
@@ -97,6 +99,10 @@ impl PreparerProgress {
         self.fed.load(Ordering::Acquire)
     }
 
+    pub(crate) fn fed_in_loops(&self) -> u64 {
+        self.fed_in_loops.load(Ordering::Acquire)
+    }
+
     /// Items that are due before `end` by times of their own, made or not. Zero while some are still
     /// being made.
     pub(crate) fn due_before(&self, end: Nanos, most: u64) -> u64 {
@@ -135,12 +141,20 @@ pub(crate) struct Preparer<P: Platform> {
     pub(crate) block_begin: Nanos,
     /// Requests of each session that have been fed and have not ended.
     pub(crate) sessions: BTreeMap<u64, u32>,
+    /// Requests without a session that have been fed and have not ended, where that is counted.
+    pub(crate) single: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Feed {
     GoesOn,
     /// A block has to drain, or a session to end, before the next item.
+    Waits,
+    Ends,
+}
+
+enum StageStep {
+    Request(Option<Nanos>),
     Waits,
     Ends,
 }
@@ -230,14 +244,18 @@ impl<P: Platform> Preparer<P> {
     }
 
     fn count_in(&mut self, item: &QueuedRequest) {
-        if let Some(session) = item.identity.session {
-            *self.sessions.entry(session).or_default() += 1;
+        match item.identity.session {
+            Some(session) => *self.sessions.entry(session).or_default() += 1,
+            None => self.single = self.single.saturating_add(1),
         }
     }
 
     /// A session without a request that was fed is over, or has not begun.
     fn count_out(&mut self, ended: &AttemptId) {
-        let Some(session) = ended.session else { return };
+        let Some(session) = ended.session else {
+            self.single = self.single.saturating_sub(u32::from(ended.phase == Phase::Measure));
+            return;
+        };
         let left = self.sessions.get(&session).map_or(0, |left| left.saturating_sub(1));
         if left == 0 {
             self.sessions.remove(&session);
@@ -321,12 +339,19 @@ impl<P: Platform> Preparer<P> {
                 let begin = begin.unwrap_or_else(|| self.clock.now() + BLOCK_LEAD);
                 self.block_begin = begin - start;
             }
+            let mut offset = item.due;
+            if offset.is_none() {
+                offset = match self.next_in_stage(start) {
+                    StageStep::Request(offset) => offset,
+                    StageStep::Waits => return Ok(Feed::Waits),
+                    StageStep::Ends => return Ok(Feed::Ends),
+                };
+            }
             let Some(mut item) = held.pop_front() else { break };
             item.recorded = item.recorded.map(|at| start + at);
             if item.due.is_some() {
                 self.progress.has_own_times.store(true, Ordering::Release);
             }
-            let offset = item.due.or_else(|| self.offsets.advance());
             let offset = offset.map(|offset| self.block_begin + offset);
             if self.shared.is_stopping() || !self.admits(extent, start, offset) {
                 return Ok(Feed::Ends);
@@ -338,6 +363,28 @@ impl<P: Platform> Preparer<P> {
         }
         let is_last = extent.count.is_some_and(|count| self.progress.fed() >= count);
         Ok(if is_last { Feed::Ends } else { Feed::GoesOn })
+    }
+
+    /// What the stages say of the next request: its time, if it has one.
+    fn next_in_stage(&mut self, start: Nanos) -> StageStep {
+        while let Upcoming::ClosedLoop { begin, end, sessions } = self.offsets.upcoming() {
+            let now = self.clock.now() - start;
+            // The first requests of the next stage need this time to reach the workers.
+            if now + PAUSE + BLOCK_LEAD >= end {
+                self.offsets.leave_stage();
+                continue;
+            }
+            let in_progress = self.sessions.len() + self.single as usize;
+            if now < begin || in_progress >= sessions as usize {
+                return StageStep::Waits;
+            }
+            self.progress.fed_in_loops.fetch_add(1, Ordering::AcqRel);
+            return StageStep::Request(None);
+        }
+        match self.offsets.upcoming() {
+            Upcoming::End => StageStep::Ends,
+            _ => StageStep::Request(self.offsets.advance()),
+        }
     }
 
     /// Whether the next item is still part of the run. Without an intended time it would start now.

@@ -74,13 +74,14 @@ impl Shared {
         let connect_failures = config.targets.iter().map(|_| AtomicU32::new(0)).collect();
         let rotation = |target: &TargetServer| Rotation::new(target.endpoint.addresses.len());
         let rotations = config.targets.iter().map(rotation).collect();
+        let turns = EndedTurns::new(config.has_closed_stages());
         Self {
             gate: Gate::new(config.limits.max_concurrency),
             is_transcript_wanted: AtomicBool::new(config.keeps_transcript),
             config,
             inboxes,
             live,
-            turns: EndedTurns::default(),
+            turns,
             pending: AtomicU64::new(0),
             ahead_items: AtomicU64::new(0),
             ahead_bytes: AtomicU64::new(0),

@@ -15,19 +15,25 @@ use crate::platform::Wake;
 /// Ended turns that wait for the preparer.
 #[derive(Debug, Default)]
 pub(crate) struct EndedTurns {
+    /// Whether single requests are posted too, for a closed loop of sessions.
+    takes_single: bool,
     ended: Mutex<Vec<TurnEnd>>,
     preparer: OnceLock<Arc<dyn Wake>>,
 }
 
 impl EndedTurns {
+    pub(crate) fn new(takes_single: bool) -> Self {
+        Self { takes_single, ..Self::default() }
+    }
+
     /// Sets the thread that is woken for every ended turn.
     pub(crate) fn wake(&self, preparer: Arc<dyn Wake>) {
         self.preparer.get_or_init(|| preparer);
     }
 
-    /// Posts the final end of a request, if it belongs to a session.
+    /// Posts the final end of a request, if it belongs to a session or stands for one.
     pub(crate) fn post(&self, timeline: &Timeline, now: Nanos) {
-        if timeline.identity.session.is_none() {
+        if timeline.identity.session.is_none() && !self.takes_single {
             return;
         }
         // A user who has cancelled goes on with what had come of the answer.

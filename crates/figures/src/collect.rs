@@ -25,6 +25,7 @@ use crate::interval_gate::IntervalGate;
 use crate::lens::{Frame, Lens, LensChoice};
 use crate::measure;
 use crate::observe::Observed;
+use crate::parts::{self, PartPlan, UnjudgedPart};
 use crate::quality::{CanaryCheck, QualityCheck};
 use crate::route::Route;
 use crate::rows::{self, Fate, RequestRow, TimeSpan};
@@ -78,6 +79,8 @@ pub struct Collector {
     steps: steps::StepCollector,
     anatomy: Anatomy,
     sessions: Sessions,
+    /// Output tokens of each class.
+    class_tokens: Vec<u64>,
     quality: QualityCheck,
     canaries: CanaryCheck,
     cancels: CancelTally,
@@ -101,6 +104,7 @@ impl Collector {
             steps: steps::StepCollector::of(info),
             anatomy: Anatomy::default(),
             sessions: Sessions::default(),
+            class_tokens: vec![0; info.classes.len()],
             quality: QualityCheck::of(info),
             canaries: CanaryCheck::of(info),
             cancels: CancelTally::default(),
@@ -134,10 +138,19 @@ impl Collector {
         self.sessions.push(timeline);
         self.push_to_lenses(timeline);
         let mut row = RequestRow::of(timeline, cap);
+        let name = timeline.identity.class.as_deref();
+        let class = self.info.classes.iter().position(|class| Some(class.name.as_str()) == name);
+        row.class = class.and_then(|at| u8::try_from(at).ok());
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
         measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
         match row.fate {
-            Fate::Succeeded => self.push_success(timeline, route),
+            Fate::Succeeded => {
+                self.push_success(timeline, route);
+                if let Some(at) = class {
+                    self.class_tokens[at] +=
+                        u64::from(timeline.output_tokens().map_or(0, |(tokens, _)| tokens));
+                }
+            }
             Fate::Cancelled => self.push_cancelled(timeline),
             Fate::Failed | Fate::Abandoned => {}
         }
@@ -213,6 +226,10 @@ impl Collector {
         let unsteady = steady_part.as_ref().err().copied();
         let overload = steady::overload(&self.rows, &self.info.load, unsteady);
         let windows = windows::series(self.info.origin, &self.rows, &self.token_seconds);
+        let parts = span.map_or_else(Vec::new, |span| self.parts(span));
+        let recoveries = span.map_or_else(Vec::new, |span| {
+            parts::recoveries_of(&self.info, &parts, &self.rows, span.begin)
+        });
         let observed = std::mem::take(&mut self.observed);
         let figures = figures(&self.totals);
         let completed = std::mem::take(&mut self.completed);
@@ -241,6 +258,8 @@ impl Collector {
             quality: self.quality.finish(),
             canaries: self.canaries.finish(),
             server,
+            recoveries,
+            fairness: parts::fairness(&parts),
             windows,
             blocks: windows::blocks(span, &self.rows, &self.token_seconds),
             ..Summary::default()
@@ -257,6 +276,87 @@ impl Collector {
             observed,
             unsteady,
             overload,
+            parts,
+        }
+    }
+
+    /// The stages and classes, each as a run of its own.
+    fn parts(&self, span: TimeSpan) -> Vec<UnjudgedPart> {
+        let plans = parts::plans(&self.info, span).into_iter();
+        plans.map(|plan| self.part(&plan, span.begin)).collect()
+    }
+
+    fn part(&self, plan: &PartPlan, run_begin: Nanos) -> UnjudgedPart {
+        let part = plan.span;
+        let seconds = part.length().as_secs_f64();
+        let rows: Vec<RequestRow> = self.rows.iter().filter(|row| plan.has(row)).cloned().collect();
+        let own = plan.class.map(|class| self.class_tokens[usize::from(class)]);
+        // What the server did in the time of a stage, whoever's requests they were.
+        let served = if plan.class.is_some() { &rows } else { &self.rows };
+        let tokens =
+            own.map_or_else(|| self.token_seconds.between(part.begin, part.end), |own| own as f64);
+        let is_ended = |row: &&RequestRow| row.fate == Fate::Succeeded && part.contains(row.end);
+        let ended = served.iter().filter(is_ended).count() as f64;
+        let in_flight = rows::mean_in_flight_by_piece(served, part, 1).first().copied();
+        let rate = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
+        let figures = [
+            (Quantity::Requests.key(), rate(ended)),
+            (Quantity::Output.key(), rate(tokens)),
+            ("concurrency", in_flight),
+        ];
+        let of = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
+        let counts = Counts {
+            planned: rows.len() as u64,
+            sent: rows.len() as u64,
+            succeeded: of(Fate::Succeeded),
+            failed: of(Fate::Failed),
+            abandoned: of(Fate::Abandoned),
+            ..Counts::default()
+        };
+        // Its user did not wait for the rest of a cancelled answer.
+        let judged = counts.planned - of(Fate::Cancelled);
+        let mut percentiles = [&[50.0, 90.0, 99.0][..], &self.options.percentiles].concat();
+        tokometer_base::sort_numbers(&mut percentiles);
+        percentiles.dedup();
+        let started: Vec<&RequestRow> = rows.iter().collect();
+        let latencies: [(Quantity, fn(&RequestRow) -> Option<f64>); 3] = [
+            (Quantity::Ttft, RequestRow::ttft),
+            (Quantity::Tpot, RequestRow::tpot),
+            (Quantity::E2e, RequestRow::e2e),
+        ];
+        let distributions = latencies.into_iter().map(|(quantity, value)| {
+            (quantity.key().to_owned(), self.latency(&started, value, part, &percentiles))
+        });
+        let distributions = distributions.filter(|(_, found)| found.count > 0).collect();
+        let unsteady = steady::find(&rows, None, &plan.load).err();
+        let summary = Summary {
+            counts,
+            duration_s: Some(seconds),
+            figures: figures.map(|(key, value)| (key.to_owned(), value)).into(),
+            distributions,
+            goodput: plan
+                .objectives
+                .map(|objectives| goodput(objectives, &rows, judged, Some(part))),
+            load_class: LoadClass::of(&plan.load),
+            ..Summary::default()
+        };
+        UnjudgedPart {
+            kind: plan.kind,
+            name: plan.name.clone(),
+            begin_s: (part.begin - run_begin).as_secs_f64(),
+            end_s: (part.end - run_begin).as_secs_f64(),
+            weight: plan.weight,
+            output_tokens: own,
+            run: Unjudged {
+                summary,
+                info: RunInfo { load: plan.load.clone(), classes: Vec::new(), ..self.info.clone() },
+                overload: steady::overload(&rows, &plan.load, unsteady),
+                rows,
+                health: None,
+                observed: Observed::default(),
+                unsteady,
+                parts: Vec::new(),
+            },
         }
     }
 
@@ -280,17 +380,7 @@ impl Collector {
 
     fn goodput(&self, planned: u64, span: Option<TimeSpan>) -> Option<Goodput> {
         let objectives = self.options.own_objectives.unwrap_or(self.options.objectives);
-        if objectives.is_empty() {
-            return None;
-        }
-        let good = self.rows.iter().filter(|row| objectives.are_met(row)).count() as u64;
-        let seconds = span.map(|span| span.length().as_secs_f64()).filter(|seconds| *seconds > 0.0);
-        Some(Goodput {
-            objectives,
-            good,
-            share: (planned > 0).then(|| good as f64 / planned as f64),
-            requests_per_s: seconds.map(|seconds| good as f64 / seconds),
-        })
+        (!objectives.is_empty()).then(|| goodput(objectives, &self.rows, planned, span))
     }
 
     fn complete_totals(
@@ -306,7 +396,7 @@ impl Collector {
         totals.peak_in_flight =
             (!self.rows.is_empty()).then(|| rows::peak_in_flight(&self.rows) as f64);
         totals.peak_output_tokens_per_s = self.token_seconds.peak();
-        totals.requested_rate = load.request_rate.filter(|_| load.ramp.is_none());
+        totals.requested_rate = load.request_rate;
         totals.achieved_rate = self.observed.achieved_rate();
         totals.turn_wait = self.sessions.mean_wait();
         totals.refill_delay_p99 = health
@@ -322,25 +412,7 @@ impl Collector {
         let completed =
             self.rows.iter().filter(|row| row.fate == Fate::Succeeded && part.contains(row.end));
         let completed = completed.count() as u64;
-        let distribution = |value: fn(&RequestRow) -> Option<f64>| -> Distribution {
-            let mut series = TimedValues::default();
-            for row in &started {
-                let value = match row.fate {
-                    Fate::Succeeded | Fate::Cancelled => value(row),
-                    Fate::Failed => Some(f64::INFINITY),
-                    Fate::Abandoned => None,
-                };
-                if let Some(value) = value {
-                    series.add(row.start, value, 1);
-                }
-            }
-            series.into_distribution(DistributionView {
-                percentiles: &self.options.percentiles,
-                unit: Unit::Millis.divisor(),
-                longest_wait: longest_wait(&self.rows),
-                no_interval: self.no_interval(Some(part)),
-            })
-        };
+        let distribution = |value| self.latency(&started, value, part, &self.options.percentiles);
         Steady {
             begin_s: (part.begin - run_begin).as_secs_f64(),
             end_s: (part.end - run_begin).as_secs_f64(),
@@ -354,6 +426,33 @@ impl Collector {
             tpot_ms: distribution(RequestRow::tpot),
             e2e_ms: distribution(RequestRow::e2e),
         }
+    }
+
+    /// A latency of requests of a part of the run.
+    fn latency(
+        &self,
+        rows: &[&RequestRow],
+        value: fn(&RequestRow) -> Option<f64>,
+        part: TimeSpan,
+        percentiles: &[f64],
+    ) -> Distribution {
+        let mut series = TimedValues::default();
+        for row in rows {
+            let value = match row.fate {
+                Fate::Succeeded | Fate::Cancelled => value(row),
+                Fate::Failed => Some(f64::INFINITY),
+                Fate::Abandoned => None,
+            };
+            if let Some(value) = value {
+                series.add(row.start, value, 1);
+            }
+        }
+        series.into_distribution(DistributionView {
+            percentiles,
+            unit: Unit::Millis.divisor(),
+            longest_wait: longest_wait(&self.rows),
+            no_interval: self.no_interval(Some(part)),
+        })
     }
 
     /// Why requests of this part of the run cannot have intervals, whatever their values are.
@@ -468,6 +567,22 @@ fn seen(session: &SessionTimes, value: fn(&SessionTimes) -> Option<f64>) -> Opti
         Fate::Abandoned | Fate::Cancelled => Seen::Above(value),
         Fate::Failed => Seen::Never,
     })
+}
+
+fn goodput(
+    objectives: Objectives,
+    rows: &[RequestRow],
+    planned: u64,
+    span: Option<TimeSpan>,
+) -> Goodput {
+    let good = rows.iter().filter(|row| objectives.are_met(row)).count() as u64;
+    let seconds = span.map(|span| span.length().as_secs_f64()).filter(|seconds| *seconds > 0.0);
+    Goodput {
+        objectives,
+        good,
+        share: (planned > 0).then(|| good as f64 / planned as f64),
+        requests_per_s: seconds.map(|seconds| good as f64 / seconds),
+    }
 }
 
 fn figures(totals: &Totals) -> BTreeMap<String, Option<f64>> {

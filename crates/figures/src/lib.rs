@@ -14,8 +14,9 @@
 //!   [`family`] other tools' figures.
 //! - Statistics that know no requests: [`statistics`], [`sample`], [`linear`], [`ticks`], [`blocks`] of time,
 //!   and [`interval`], with `interval_gate` for the figures that get none.
-//! - Over the run: [`steady`] part and overload, [`windows`], [`addresses`], [`goodput`], the
-//!   [`server`]'s own metrics, [`sessions`] with `survival`, [`reported`] values that are impossible, `joined` reads.
+//! - Over the run: its [`parts`] (stages and classes), [`steady`] part and overload, [`windows`], [`addresses`],
+//!   [`goodput`], the [`server`]'s own metrics, [`sessions`] with `survival`, [`reported`] values that are
+//!   impossible, `joined` reads.
 //! - [`judgement`] is the shape of what `judge` says of a summary. [`instrument`] compares the client with a
 //!   server's log.
 
@@ -42,6 +43,7 @@ pub mod linear;
 mod measure;
 pub mod observe;
 pub mod outside;
+pub mod parts;
 pub mod quality;
 mod quantity;
 pub mod reported;
@@ -77,6 +79,7 @@ pub use interval::{ConfidenceInterval, NoInterval};
 pub use joined::Joined;
 pub use judgement::{FigureVerdict, Note, Severity, Verdict};
 pub use lens::{Details, Lens, LensChoice};
+pub use parts::{Part, PartKind, Recovery};
 pub use route::Route;
 pub use summary::{Distribution, PercentileValue, Summary, Unjudged};
 

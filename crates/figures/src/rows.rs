@@ -72,6 +72,8 @@ pub struct RequestRow {
     /// Index of the target's address; `None` when no connection was made.
     pub(crate) address: Option<u16>,
     pub(crate) failure: Option<FailureClass>,
+    /// Index among the run's classes.
+    pub(crate) class: Option<u8>,
     /// The number of its failure's message, which is kept once and not once per request.
     pub(crate) message: u8,
     pub fate: Fate,
@@ -127,6 +129,7 @@ impl RequestRow {
             joined_last: Joined::default(),
             attempt: 0,
             target: 0,
+            class: None,
             address: None,
             failure: None,
             message: 0,

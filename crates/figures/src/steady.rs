@@ -39,8 +39,8 @@ pub enum LoadClass {
     Closed,
     /// Sent at intended times, whatever the server does.
     Open,
-    /// Sent at intended times, at a rate that changes over the run.
-    Ramp,
+    /// In stages, each with a load of its own.
+    Staged,
 }
 
 impl LoadClass {
@@ -50,7 +50,7 @@ impl LoadClass {
             load.planned_requests.is_none_or(|planned| u64::from(cap) < planned)
         });
         match load {
-            RecordedLoad { ramp: Some(_), .. } => Self::Ramp,
+            RecordedLoad { stages, .. } if !stages.is_empty() => Self::Staged,
             RecordedLoad { is_traced: true, .. } | RecordedLoad { request_rate: Some(_), .. } => {
                 Self::Open
             }
@@ -82,7 +82,7 @@ pub struct Steady {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsteady {
-    /// By design: a burst or a ramp.
+    /// By design: a burst, or stages.
     Designed,
     NeverFull,
     /// The rest after the start is too short.
@@ -117,7 +117,7 @@ impl FullLoad {
     fn of(rows: &[RequestRow], load: &RecordedLoad) -> Result<Self, Unsteady> {
         let class = LoadClass::of(load);
         let reached = match class {
-            LoadClass::Burst | LoadClass::Ramp => return Err(Unsteady::Designed),
+            LoadClass::Burst | LoadClass::Staged => return Err(Unsteady::Designed),
             LoadClass::Closed => {
                 let cap = load.max_sessions.or(load.max_concurrency);
                 let cap = f64::from(cap.unwrap_or(1));
@@ -302,9 +302,9 @@ mod tests {
         check(None, Some(10), LoadClass::Closed);
         check(Some(5.0), Some(10), LoadClass::Open);
         check(Some(5.0), None, LoadClass::Open);
-        let ramp =
-            RecordedLoad { ramp: Some(("linear".into(), 1.0, 9.0)), ..testing::load(None, 100) };
-        assert_eq!(LoadClass::of(&ramp), LoadClass::Ramp);
+        let stages = vec![tokometer_record::RecordedStage::default()];
+        let staged = RecordedLoad { stages, ..testing::load(None, 100) };
+        assert_eq!(LoadClass::of(&staged), LoadClass::Staged);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::goodput::Goodput;
 use crate::interval::ConfidenceInterval;
 use crate::judgement::{FigureVerdict, Note, Verdict};
 use crate::observe::Observed;
+use crate::parts::{Part, Recovery, UnjudgedPart};
 use crate::quality::{Canaries, Quality};
 use crate::rows::{Fate, RequestRow};
 use crate::server::ServerFigures;
@@ -80,6 +81,15 @@ pub struct Summary {
     /// By figure, such as `ttft_ms_p99`.
     #[serde(default)]
     pub figure_verdicts: BTreeMap<String, FigureVerdict>,
+    /// Its stages and classes; empty for a run without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// One for each stage with more load than those around it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recoveries: Vec<Recovery>,
+    /// Jain's index of the classes' output tokens per weight; `None` for fewer than two classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<f64>,
     pub windows: Vec<Window>,
     /// The run in a few blocks of time, for comparisons of single runs.
     #[serde(default)]
@@ -208,4 +218,5 @@ pub struct Unjudged {
     pub unsteady: Option<Unsteady>,
     /// How the backlog of an open loop grew, if it did.
     pub overload: Option<GrowingBacklog>,
+    pub parts: Vec<UnjudgedPart>,
 }

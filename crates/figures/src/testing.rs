@@ -17,7 +17,7 @@ pub fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
         planned_requests: Some(planned),
         duration: None,
         is_traced: false,
-        ramp: None,
+        stages: Vec::new(),
     }
 }
 
@@ -46,6 +46,7 @@ pub fn info(load: RecordedLoad) -> RunInfo {
             proxy: None,
         }],
         load,
+        classes: Vec::new(),
         dataset: "random".into(),
         tokenizer: None,
         plan: serde_json::Value::Null,

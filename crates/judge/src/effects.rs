@@ -182,7 +182,7 @@ impl Study<'_> {
     /// flight as their mean time in flight decides (Little's law).
     fn decisive(&self, shown: &ShownFigure) -> ShownFigure {
         match (shown.metric.key, self.class) {
-            ("concurrency", LoadClass::Open | LoadClass::Ramp) => {
+            ("concurrency", LoadClass::Open | LoadClass::Staged) => {
                 ShownFigure { metric: Quantity::E2e.metric(), statistic: Statistic::Mean, ..*shown }
             }
             _ => *shown,
@@ -200,7 +200,7 @@ impl Study<'_> {
         match self.class {
             LoadClass::Burst => self.late(&late, all, NoteCode::LateSends),
             LoadClass::Closed => self.late(&late, all, NoteCode::SlowRefill),
-            LoadClass::Open | LoadClass::Ramp => {
+            LoadClass::Open | LoadClass::Staged => {
                 self.late(&late, all, NoteCode::LateSends);
                 self.planned(&late);
             }
@@ -227,7 +227,7 @@ impl Study<'_> {
             LoadClass::Closed => whole.raw / (1.0 + whole.raw),
             // The server's queue decides when a burst ends, not its last send.
             LoadClass::Burst => whole.mean,
-            LoadClass::Open | LoadClass::Ramp => self.end_shift(late),
+            LoadClass::Open | LoadClass::Staged => self.end_shift(late),
         };
         // Short delays are spread over the run, and those of a burst over all of it; longer ones that had to
         // stay are not.
@@ -332,7 +332,7 @@ impl Study<'_> {
         let rest = sum(&|delay| delay.length <= touched.longest_kept) / cores * LATENCY_PER_LOAD;
         let of_rate = match self.class {
             LoadClass::Closed | LoadClass::Burst => sum(&|_| true),
-            LoadClass::Open | LoadClass::Ramp => sum(&|delay| delay.span.end > last_start),
+            LoadClass::Open | LoadClass::Staged => sum(&|delay| delay.span.end > last_start),
         };
         self.add_each(NoteCode::Stalls, |shown| match shown.metric.behind {
             Some(_) => Some(shifts.of(shown) + rest),
@@ -343,7 +343,7 @@ impl Study<'_> {
             // Requests that come whatever the server does end by so much later as the last ones do.
             let of_rate = match self.class {
                 LoadClass::Closed | LoadClass::Burst => share,
-                LoadClass::Open | LoadClass::Ramp => share * drain / seconds,
+                LoadClass::Open | LoadClass::Staged => share * drain / seconds,
             };
             self.add_each(NoteCode::StolenTime, |shown| {
                 let of = if shown.is_rate() { of_rate } else { share };

@@ -23,5 +23,6 @@ pub fn judge(mut run: Unjudged) -> Summary {
     run.summary.notes = notes::find(&run, &effects);
     run.summary.figure_verdicts = verdict::judge(&run, &effects);
     run.summary.verdict = verdict::of_run(&run.summary);
+    run.summary.parts = run.parts.into_iter().map(|part| part.judged(judge)).collect();
     run.summary
 }

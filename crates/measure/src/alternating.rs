@@ -270,7 +270,7 @@ fn end(child: &mut Child) -> std::io::Result<()> {
 mod tests {
     use tokometer_base::Seed;
     use tokometer_decide::compare::{BlockChange, BlockOrder};
-    use tokometer_schedule::{Arrivals, First, Pace, RateCurve, SendLimit};
+    use tokometer_schedule::{Arrivals, First, Pace, SendLimit};
 
     use super::*;
 
@@ -281,11 +281,7 @@ mod tests {
 
     #[test]
     fn both_blocks_of_a_pair_keep_the_same_times() {
-        let pace = Pace {
-            curve: RateCurve::Flat { rate: 10.0 },
-            burstiness: Some(1.0),
-            first: First::Waits,
-        };
+        let pace = Pace::flat(10.0, Some(1.0), First::Waits);
         let mut times = times(&Arrivals::Paced(pace));
         let blocks = AbBlocks { block: 3, order: BlockOrder::Abba, between: BlockChange::Nothing };
         let dues: Vec<_> = (0..12).map(|index| times.due(blocks, index, None).unwrap()).collect();
@@ -298,16 +294,12 @@ mod tests {
     /// Of three processes each has one request in a block, and none of the first in some.
     #[test]
     fn processes_that_share_blocks_keep_the_times_of_one() {
-        let pace = Pace {
-            curve: RateCurve::Flat { rate: 10.0 },
-            burstiness: Some(1.0),
-            first: First::Waits,
-        };
+        let pace = Pace::flat(10.0, Some(1.0), First::Waits);
         let blocks = AbBlocks { block: 4, order: BlockOrder::Abba, between: BlockChange::Nothing };
-        let mut whole = times(&Arrivals::Paced(pace));
+        let mut whole = times(&Arrivals::Paced(pace.clone()));
         let all: Vec<_> = (0..24).map(|index| whole.due(blocks, index, None)).collect();
         for rank in 0..3 {
-            let mut own = times(&Arrivals::Paced(pace));
+            let mut own = times(&Arrivals::Paced(pace.clone()));
             for index in (rank..24).step_by(3) {
                 let at = usize::try_from(index).unwrap();
                 assert_eq!(own.due(blocks, index, None), all[at], "request {index}");

@@ -44,7 +44,6 @@ pub use live_notes::{LiveBins, LiveGauges, LiveNotes, LivePercentiles, OtherRequ
 pub use measured_run::MeasuredRun;
 pub use measurement::Measurement;
 pub use observer::{Goal, Guard, Observer, RunInProgress};
-pub use preparer::adapter;
 pub use replay::Replay;
 pub use secrets::Credentials;
 pub use shard::{CapRule, Coordination, ShardPart, ShardRun, check_division};

@@ -3,8 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use tokometer_base::seed::unit_float;
-use tokometer_base::{Nanos, Prompt, Seed};
+use tokometer_base::Nanos;
 use tokometer_client::{Dialect, RequestInput, Settings};
 use tokometer_drive::{FollowUp, Prepare, PrepareError, QueuedRequest, TurnEnd};
 use tokometer_record::{AttemptId, Phase};
@@ -13,7 +12,7 @@ use tokometer_workload::{self as workload, Answers, SeenPrefixes, USUAL_BLOCK, W
 
 use crate::open_session::OpenSession;
 use crate::workload::fits_in;
-use tokometer_plan::{Assignment, Lora, Timing};
+use tokometer_plan::{Class, ClassDraw, Timing};
 
 /// Requests whose times are looked at to count those that were due.
 const DUE_MOST: u64 = 10_000_000;
@@ -28,12 +27,11 @@ pub(crate) struct RequestPreparer {
     pub(crate) warmups: u64,
     /// Limit on their output tokens.
     pub(crate) warmup_output_max: Option<u32>,
-    /// LoRA adapters; `None` uses the base model.
-    pub(crate) lora: Option<Lora>,
+    /// What requests of each class carry; empty: all carry the same.
+    pub(crate) classes: Vec<ClassRequests>,
+    pub(crate) class_draw: Option<ClassDraw>,
     /// Whether the times of a trace are kept.
     pub(crate) timing: Timing,
-    /// Seed of the assignment of adapters.
-    pub(crate) seed: Seed,
     /// Which answers later turns repeat.
     pub(crate) answers: Answers,
     /// Sessions that have begun and not ended.
@@ -192,11 +190,12 @@ impl RequestPreparer {
         let workload::Item { prompt, due, after, class, .. } = item;
         // A warm-up is a single request, even where the workload has conversations.
         let after = after.filter(|_| identity.phase == Phase::Measure);
-        let lora = self.lora.as_ref().and_then(|lora| {
-            let index = adapter(lora, identity.index, after, self.seed);
-            lora.names.get(index as usize).cloned()
-        });
-        let mut request = self.request(&prompt, identity.index, lora.as_deref())?;
+        let key = after.map_or(identity.index, |after| after.session);
+        let of_plan = self.class_draw.as_ref().map(|draw| &self.classes[draw.class_of(key)]);
+        let lora = of_plan.and_then(|class| class.lora.clone());
+        let settings = of_plan.map_or(&self.settings, |class| &class.settings);
+        let ask = RequestInput { prompt: &prompt, index: identity.index, lora: lora.as_deref() };
+        let mut request = self.dialect.prepare(settings, &ask)?;
         let open = after.and_then(|after| self.sessions.get(&after.session));
         let planned = open.zip(after).and_then(|(open, after)| open.planned(after.turn));
         request.requested.session_recorded = planned.and_then(|turn| turn.session_recorded);
@@ -208,7 +207,7 @@ impl RequestPreparer {
             turns: open.and_then(|open| u32::try_from(open.len()).ok()),
             parents: planned.map(|turn| turn.waits_for.clone()),
             agent: planned.and_then(|turn| turn.agent.as_deref().map(str::to_owned)),
-            class,
+            class: of_plan.map(|class| class.name.clone()).or(class),
             lora,
             shard: self.share.rank(),
             ..identity.clone()
@@ -216,15 +215,25 @@ impl RequestPreparer {
         let due = due.filter(|_| self.timing == Timing::Trace);
         Ok(QueuedRequest { request, identity, due, recorded })
     }
+}
 
-    fn request(
-        &self,
-        prompt: &Prompt,
-        index: u64,
-        lora: Option<&str>,
-    ) -> Result<tokometer_client::PreparedRequest, PrepareError> {
-        let ask = RequestInput { prompt, index, lora };
-        Ok(self.dialect.prepare(&self.settings, &ask)?)
+/// What the requests of a class carry.
+pub(crate) struct ClassRequests {
+    name: String,
+    lora: Option<String>,
+    settings: Arc<Settings>,
+}
+
+impl ClassRequests {
+    /// What the class says wins over the settings of all requests.
+    pub(crate) fn of(class: &Class, all: &Settings) -> Self {
+        let mut settings = all.clone();
+        let is_replaced =
+            |name: &str| class.headers.0.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        settings.headers.0.retain(|(name, _)| !is_replaced(name));
+        settings.headers.0.extend(class.headers.0.iter().cloned());
+        settings.extra_body.0.extend(class.body().0);
+        Self { name: class.name.clone(), lora: class.lora.clone(), settings: Arc::new(settings) }
     }
 }
 
@@ -249,35 +258,6 @@ fn prompt_of(at: u64, kept: Option<&[u64]>, len: u64, supply: Supply) -> Option<
     }
 }
 
-/// Index of the adapter that a request gets. All turns of a conversation get the same one: the server
-/// keeps the history in that adapter's part of the prefix cache.
-pub fn adapter(lora: &Lora, index: u64, after: Option<workload::TurnPosition>, seed: Seed) -> u32 {
-    let key = after.map_or(index, |after| after.session);
-    let index = adapter_index(lora, key, unit_float(&mut seed.stream("lora").at(key)));
-    u32::try_from(index).unwrap_or(0)
-}
-
-/// The adapter of request or conversation `index`, for a draw between 0 and 1.
-fn adapter_index(lora: &Lora, index: u64, draw: f64) -> usize {
-    let count = lora.names.len().max(1);
-    match lora.assignment {
-        Assignment::RoundRobin => usize::try_from(index % count as u64).unwrap_or(0),
-        Assignment::Random => {
-            (0..count).find(|at| draw * (count as f64) < (at + 1) as f64).unwrap_or(0)
-        }
-        Assignment::Skewed => {
-            let weight = |at: usize| lora.alpha.powi(-i32::try_from(at).unwrap_or(i32::MAX));
-            let total: f64 = (0..count).map(weight).sum();
-            let mut below = 0.0;
-            let is_reached = |at: &usize| {
-                below += weight(*at);
-                draw * total < below
-            };
-            (0..count).find(is_reached).unwrap_or(count - 1)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,49 +275,5 @@ mod tests {
         check(2, Some(&[0, 2]), Supply::Ends, None);
         check(3, Some(&[0, 2]), Supply::GoesOn, Some(2));
         check(0, Some(&[]), Supply::GoesOn, None);
-    }
-
-    #[test]
-    fn adapters_are_assigned_by_turn_evenly_or_with_a_slope() {
-        let check = |assignment, index, draw, expected| {
-            let names = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
-            let lora = Lora { names, assignment, alpha: 2.0 };
-            assert_eq!(
-                adapter_index(&lora, index, draw),
-                expected,
-                "{assignment:?} {index} {draw}"
-            );
-        };
-        check(Assignment::RoundRobin, 4, 0.9, 1);
-        check(Assignment::Random, 4, 0.0, 0);
-        check(Assignment::Random, 4, 0.34, 1);
-        check(Assignment::Random, 4, 0.999, 2);
-        // Weights 4 : 2 : 1.
-        check(Assignment::Skewed, 0, 0.5, 0);
-        check(Assignment::Skewed, 0, 0.6, 1);
-        check(Assignment::Skewed, 0, 0.9, 2);
-    }
-
-    /// Each request had its own adapter, so that the turns of a conversation went to several, and
-    /// none had a prefix-cache hit for its history.
-    #[test]
-    fn all_turns_of_a_conversation_use_one_adapter() {
-        let names = ["a", "b", "c"].map(str::to_owned).to_vec();
-        for assignment in [Assignment::RoundRobin, Assignment::Random, Assignment::Skewed] {
-            let lora = Lora { names: names.clone(), assignment, alpha: 2.0 };
-            let of_turn = |session: u64, turn: u32| {
-                let after = workload::TurnPosition { session, turn };
-                let index = session + 8 * u64::from(turn);
-                adapter(&lora, index, Some(after), Seed(1))
-            };
-            for session in 0..8 {
-                let used = [0, 1, 2, 3].map(|turn| of_turn(session, turn));
-                assert_eq!(used, [used[0]; 4], "{assignment:?}, conversation {session}");
-            }
-            let mut used: Vec<u32> = (0..8).map(|session| of_turn(session, 0)).collect();
-            used.sort_unstable();
-            used.dedup();
-            assert!(used.len() > 1, "{assignment:?}: conversations differ in their adapters");
-        }
     }
 }

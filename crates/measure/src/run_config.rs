@@ -7,9 +7,9 @@ use serde_json::json;
 use tokometer_base::backend::ServerKind;
 use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_client::control::ModelEntry;
-use tokometer_client::{ApiKey, KeepText};
+use tokometer_client::{ApiKey, KeepText, Settings};
 use tokometer_drive::{self as drive, Interrupt, Prepare};
-use tokometer_plan::{Content, Form, Overload, Plan, ShellCommand, Timing};
+use tokometer_plan::{ClassDraw, Content, Form, Overload, Plan, ShellCommand, Timing};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Limits, Offsets, SendLimit};
@@ -17,7 +17,7 @@ use tokometer_workload::{Answers, SeenPrefixes, fingerprint};
 
 use crate::Error;
 use crate::alternating::{Alternating, AwaitBlock, BlockTimes, Switch};
-use crate::preparer::{RequestPreparer, Supply};
+use crate::preparer::{ClassRequests, RequestPreparer, Supply};
 use crate::ready_targets::ReadyTargets;
 use crate::shard::{self, ShardPart};
 use crate::target::Reached;
@@ -137,9 +137,13 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) 
         settings: Arc::clone(&reached.settings),
         warmups: plan.phases.warmups,
         warmup_output_max: plan.phases.warmup_output_max,
-        lora: plan.request.lora.clone(),
+        classes: plan
+            .classes
+            .iter()
+            .map(|class| ClassRequests::of(class, &reached.settings))
+            .collect(),
+        class_draw: ClassDraw::of(plan),
         timing: plan.load.timing,
-        seed: Seed(plan.seed),
         answers: opened.workload.answers(),
         sessions: HashMap::new(),
         roots: VecDeque::new(),
@@ -165,6 +169,19 @@ fn connections(plan: &Plan) -> drive::Connections {
     }
 }
 
+/// How answers are read: nothing that a class sends may appear in what is kept of them.
+fn read_settings(plan: &Plan, reached: &Reached) -> Arc<Settings> {
+    if plan.classes.is_empty() {
+        return Arc::clone(&reached.settings);
+    }
+    let mut settings = (*reached.settings).clone();
+    for class in &plan.classes {
+        class.headers.add_to(&mut settings.other_secrets);
+        class.extra_body.add_to(&mut settings.other_secrets);
+    }
+    Arc::new(settings)
+}
+
 pub(crate) fn config(
     plan: &Plan,
     ready: &ReadyTargets,
@@ -173,7 +190,7 @@ pub(crate) fn config(
     let target = |reached: &Reached| drive::config::TargetServer {
         endpoint: reached.endpoint.clone(),
         dialect: reached.dialect,
-        settings: Arc::clone(&reached.settings),
+        settings: read_settings(plan, reached),
         keep_text: if opened.has_turns() { KeepText::Yes } else { keep_text(plan) },
     };
     let targets = ready.all_reached().map(target).collect();
@@ -225,7 +242,7 @@ pub(crate) fn info(
     (salt, tools, part): (Seed, &Tools, Option<&ShardPart>),
 ) -> RunInfo {
     let remarks = ready.remarks.iter().chain(&opened.remarks);
-    let load = plan.load.asked(opened.len());
+    let load = plan.load.asked(opened.len(), plan.conventions, Seed(plan.seed));
     RunInfo {
         schema: SCHEMA_VERSION,
         version: tools.version.clone(),
@@ -237,6 +254,7 @@ pub(crate) fn info(
         family: plan.conventions,
         targets: ready.all_reached().map(|reached| reached.described.clone()).collect(),
         load: shard::own_load(&load, opened.share, opened.own_len()),
+        classes: plan.recorded_classes(),
         dataset: plan.workload.name().to_owned(),
         tokenizer: Some(ready.tokenizer.name().to_owned()),
         plan: serde_json::to_value(plan).unwrap_or_default(),

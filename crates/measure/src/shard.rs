@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokometer_base::{Conventions, Nanos, WallNanos};
 use tokometer_drive::{CapLending, Interrupt, Live};
 use tokometer_plan::{Cache, CanaryPlan, Overload, Plan, Profiler, Timing};
-use tokometer_record::{RecordedLoad, ShardInfo, Sharding, Stop};
+use tokometer_record::{RecordedLoad, RecordedStage, ShardInfo, Sharding, Stop};
 use tokometer_schedule::Share;
 
 use crate::Error;
@@ -198,7 +198,15 @@ pub(crate) fn own_load(whole: &RecordedLoad, share: Share, requests: u64) -> Rec
         max_concurrency: whole.max_concurrency.map(|cap| share.of_cap(cap)),
         max_sessions: whole.max_sessions.map(|cap| share.of_cap(cap)),
         planned_requests: whole.planned_requests.map(|_| requests),
-        ramp: whole.ramp.clone().map(|(name, from, to)| (name, from / count, to / count)),
+        stages: whole
+            .stages
+            .iter()
+            .map(|stage| RecordedStage {
+                rates: stage.rates.map(|(from, to)| (from / count, to / count)),
+                sessions: stage.sessions.map(|sessions| share.of_cap(sessions)),
+                ..stage.clone()
+            })
+            .collect(),
         ..whole.clone()
     }
 }
@@ -217,7 +225,7 @@ mod tests {
             planned_requests: Some(9),
             duration: None,
             is_traced: false,
-            ramp: Some(("linear".to_owned(), 3.0, 30.0)),
+            stages: vec![RecordedStage { rates: Some((3.0, 30.0)), ..RecordedStage::default() }],
         };
         let parts = (0..3).filter_map(|rank| Share::new(rank, 3));
         let parts: Vec<RecordedLoad> =
@@ -227,7 +235,7 @@ mod tests {
         assert_eq!(caps, [Some(4), Some(3), Some(3)]);
         assert_eq!(parts[1].request_rate, Some(4.0));
         assert_eq!(parts[2].planned_requests, Some(3));
-        assert_eq!(parts[0].ramp, Some(("linear".to_owned(), 1.0, 10.0)));
+        assert_eq!(parts[0].stages[0].rates, Some((1.0, 10.0)));
         assert_eq!(own_load(&whole, Share::WHOLE, 9), whole);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokometer_base::{Prompt, PromptContent, Seed};
 use tokometer_decide::AbBlocks;
-use tokometer_plan::{Form, Load, Plan};
+use tokometer_plan::{ClassDraw, Form, Load, Plan};
 use tokometer_schedule::Share;
 use tokometer_tokenize::{Tokenizer, hub};
 use tokometer_workload::{self as workload, DatasetContext, DatasetNote, Spec, Workload};
@@ -104,7 +104,7 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
     };
     let replayed = replay.as_ref().map(|replay| Spec::Trace(replay.options.clone()));
     let spec = replayed.as_ref().unwrap_or(&plan.workload);
-    let workload = workload::open(spec, &context).map_err(refused)?;
+    let workload = open_prompts(plan, spec, &context).map_err(refused)?;
     let mut remarks = remarks_of(workload.notes(), plan.load.num_prompts);
     if workload.needs_length_check() {
         let checked = workload.check_lengths().map_err(refused)?;
@@ -153,11 +153,24 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
     Ok(opened)
 }
 
+/// The prompts of the plan, or of its classes where these have their own.
+fn open_prompts(plan: &Plan, spec: &Spec, context: &DatasetContext) -> workload::Result<Workload> {
+    let draw =
+        ClassDraw::of(plan).filter(|_| plan.classes.iter().any(|class| class.workload.is_some()));
+    let Some(draw) = draw else { return workload::open(spec, context) };
+    let specs: Vec<&workload::Spec> = plan
+        .classes
+        .iter()
+        .map(|class| class.workload.as_ref().unwrap_or(spec))
+        .collect();
+    workload::open_mix(&specs, Arc::new(move |index| draw.class_of(index)), context)
+}
+
 /// Opens the prompts again with another salt, for the second target of an A/B measurement.
 fn against(plan: &Plan, context: DatasetContext) -> workload::Result<Option<SecondTarget>> {
     let Some(blocks) = plan.ab_blocks() else { return Ok(None) };
     let salt = Seed(context.salt.stream("against").draw(0));
-    let workload = workload::open(&plan.workload, &DatasetContext { salt, ..context })?;
+    let workload = open_prompts(plan, &plan.workload, &DatasetContext { salt, ..context })?;
     Ok(Some(SecondTarget { workload: Arc::new(workload), blocks }))
 }
 
@@ -265,8 +278,11 @@ pub fn prompts_needed(load: &Load) -> u64 {
     if let Some(count) = load.num_prompts {
         return count;
     }
-    let rate = load.ramp.map_or(load.request_rate.0, |ramp| ramp.to);
-    let expected = rate * load.duration_s.unwrap_or(0.0);
+    let seconds = load.duration_s.unwrap_or(0.0);
+    let expected = match &load.stages[..] {
+        [] => load.request_rate.0 * seconds,
+        stages => stages.iter().map(|stage| stage.requests_in(seconds)).sum(),
+    };
     if !expected.is_finite() {
         return TIMED_PROMPTS;
     }

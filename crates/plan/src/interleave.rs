@@ -90,7 +90,7 @@ mod tests {
             request_rate: Rate(rate),
             burstiness: Rate(1.0),
             max_concurrency: None,
-            ramp: None,
+            stages: Vec::new(),
             num_prompts,
             duration_s,
             until: None,

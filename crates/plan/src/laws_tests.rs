@@ -9,6 +9,7 @@ use tokometer_client::PartialSampling;
 use tokometer_client::secret::Headers;
 use tokometer_client::tls::Trust;
 use tokometer_drive::Connections;
+use tokometer_schedule::{Length, Stage, StageLoad};
 use tokometer_workload::{OrNone, PartialSpec, PartialTurns, Ratio};
 
 use super::*;
@@ -53,19 +54,19 @@ fn count() -> impl Strategy<Value = u64> {
 }
 
 fn load() -> impl Strategy<Value = PartialLoad> {
-    let ramp = (of(number()), of(number())).prop_map(|(from, to)| PartialRamp {
-        strategy: Some(crate::Strategy::Linear),
-        from,
-        to,
+    let stage = (1_u64..9, 1_u32..9).prop_map(|(requests, rate)| {
+        let (length, load) = (Length::Requests(requests), StageLoad::Flat { rate: rate.into() });
+        Stage { length, load }
     });
+    let stages = vec(stage, 0..3);
     let limits = (of(of(any::<u32>())), of(of(count())), of(of(number())));
-    (of(rate()), of(rate()), limits, of(ramp)).prop_map(
-        |(request_rate, burstiness, (max_concurrency, num_prompts, duration_s), ramp)| {
+    (of(rate()), of(rate()), limits, of(stages)).prop_map(
+        |(request_rate, burstiness, (max_concurrency, num_prompts, duration_s), stages)| {
             PartialLoad {
                 request_rate,
                 burstiness,
                 max_concurrency,
-                ramp,
+                stages,
                 num_prompts,
                 duration_s,
                 ..PartialLoad::default()
@@ -99,17 +100,11 @@ fn client() -> impl Strategy<Value = PartialClient> {
 }
 
 fn request() -> impl Strategy<Value = PartialRequest> {
-    let lora = (of(vec(text(), 1..3)), of(number())).prop_map(|(names, alpha)| PartialLora {
-        names,
-        alpha,
-        assignment: None,
-    });
-    (of(of(number())), of(of(-5_i64..5)), of(of(text())), of(lora)).prop_map(
-        |(temperature, top_k, request_id_prefix, lora)| PartialRequest {
+    (of(of(number())), of(of(-5_i64..5)), of(of(text()))).prop_map(
+        |(temperature, top_k, request_id_prefix)| PartialRequest {
             ignore_eos: Some(IgnoreEos::Asked),
             sampling: PartialSampling { temperature, top_k, ..PartialSampling::default() },
             request_id_prefix,
-            lora,
             ..PartialRequest::default()
         },
     )
@@ -191,9 +186,8 @@ proptest! {
         prop_assert_eq!(both.load.num_prompts, b.load.num_prompts.or(a.load.num_prompts));
         prop_assert_eq!(&both.name, &b.name.clone().or(a.name.clone()));
         prop_assert_eq!(
-            both.load.ramp.as_ref().and_then(|ramp| ramp.to),
-            b.load.ramp.as_ref().and_then(|ramp| ramp.to)
-                .or(a.load.ramp.as_ref().and_then(|ramp| ramp.to))
+            both.load.stages.as_ref(),
+            b.load.stages.as_ref().or(a.load.stages.as_ref())
         );
     }
 
@@ -229,8 +223,7 @@ fn a_field_that_nobody_sets_is_named_by_its_path() {
         let part = merged(least(), toml::from_str(change).unwrap());
         assert_eq!(part.complete().unwrap_err().to_string(), expected);
     };
-    check("[load.ramp]\nfrom = 1.0\nto = 2.0\n", "`load.ramp.strategy` is missing");
-    check("[request.lora]\nalpha = 2.0\n", "`request.lora.names` is missing");
+    check("[[classes]]\nweight = 2.0\n", "`classes.0.name` is missing");
     assert_eq!(PartialPlan::default().complete().unwrap_err().to_string(), "`name` is missing");
 }
 

@@ -7,7 +7,7 @@
 //! memory holds the keys and tokens that it was given; what is written or shown of it does not. Nothing
 //! here opens a file or a connection.
 //!
-//! - `plan` is the whole. Its parts: `target`, `prompts`, `load`, `phases`, `request`, `client`, `metrics`,
+//! - `plan` is the whole. Its parts: `target`, `prompts`, `load`, `classes`, `phases`, `request`, `client`, `metrics`,
 //!   `output`, `interleave` (two targets in turn) and `canary`.
 //! - `options` is the table of all options, from which flags, presets and plan files are read.
 //! - `resolve` merges what flags, presets and files say into one plan per point.
@@ -17,6 +17,7 @@
 //!   what holds for every plan.
 
 mod canary;
+mod classes;
 mod client;
 mod field;
 mod interleave;
@@ -40,13 +41,12 @@ mod valid;
 mod values;
 
 pub use canary::{CanaryPlan, CanaryRow, PartialCanaryPlan};
+pub use classes::{Class, ClassDraw, ClassOrder, PartialClass};
 pub use client::{Client, PartialClient};
 pub use field::{PlanField, varied_fields};
 pub use interleave::{Interleave, PartialInterleave, TurnOrder};
 pub use likeness::{KnownPlan, PlanCoverage, differing_lines, first_change};
-pub use load::{
-    Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,
-};
+pub use load::{Load, Overload, PartialLoad, PartialUntil, Timing, Until};
 pub use metrics::{Judgement, Metrics, PartialMetrics};
 pub use output::{
     FirstExchange, Output, PartialOutput, PartialSglangResult, PartialVllmResult, Record,
@@ -56,7 +56,7 @@ pub use phases::{Cache, PartialPhases, Phases, Profiler};
 pub use plan::{Content, Error, PartialPlan, Plan, ab_blocks};
 pub use prompts::{Form, PartialPrompts, Prompts};
 pub use renamed::renamed_flag;
-pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
+pub use request::{PartialRequest, Request};
 pub use secret::{Metadata, Missing, ShellCommand, UrlText};
 pub use sweep::{Axis, AxisValues, PlanSection, SweepValue};
 pub use target::{Address, CertificateFiles, PartialTarget, ProxyUse, Target};

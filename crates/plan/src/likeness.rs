@@ -70,6 +70,10 @@ pub fn first_change(stored: &Plan, meant: &Plan) -> Result<Option<DifferingLine>
     for target in stored.targets.iter_mut().chain(&mut meant.targets) {
         target.headers.drop_hidden();
     }
+    for class in stored.classes.iter_mut().chain(&mut meant.classes) {
+        class.headers.drop_hidden();
+        class.extra_body.drop_hidden();
+    }
     for plan in [&mut stored, &mut meant] {
         plan.request.extra_body.drop_hidden();
         plan.client.metrics_headers.drop_hidden();
@@ -86,13 +90,14 @@ const NOT_MEASURED: [&str; 5] = ["name", "output", "metrics", "sweep", "sections
 const OWN: [&str; 3] = ["seed", "content", "interleave"];
 
 /// Fields without which figures answer different questions.
-const DECISIVE: [&str; 9] = [
+const DECISIVE: [&str; 10] = [
+    "classes",
     "workload",
     "load.request_rate",
     "load.burstiness",
     "load.max_concurrency",
     "load.max_sessions",
-    "load.ramp",
+    "load.stages",
     "load.timing",
     "prompts.tokenizer",
     "request.ignore_eos",
@@ -179,7 +184,7 @@ mod tests {
     use tokometer_base::IgnoreEos;
 
     use super::*;
-    use crate::{PartialLoad, PartialRamp, Rate, Strategy, laws_tests};
+    use crate::{PartialLoad, Rate, laws_tests};
 
     fn wholly(change: &str) -> KnownPlan {
         let mut fields = laws_tests::least();
@@ -218,14 +223,12 @@ mod tests {
 
     #[test]
     fn what_only_one_plan_has_is_absent_in_the_other() {
-        let ramp = "load = { ramp = { strategy = \"linear\", from = 1, to = 2.5 } }";
+        let ramp = "load = { stages = [\"run@1..2.5/s\"] }";
         let body = "request = { extra_body = { top = { k = 1 } } }";
         assert_eq!(
             lines(&[wholly(ramp)], &[wholly(body)]),
             [
-                "Meaningless: load.ramp.strategy linear / —",
-                "Meaningless: load.ramp.from 1 / —",
-                "Meaningless: load.ramp.to 2.5 / —",
+                r#"Meaningless: load.stages ["run@1..2.5/s"] / []"#,
                 r#"Caution: request.extra_body.top — / {"k":1}"#,
             ]
         );
@@ -320,9 +323,8 @@ mod tests {
                 self.0.push(path.to_owned());
             }
         }
-        let ramp = PartialRamp { strategy: Some(Strategy::Linear), from: None, to: None };
         let mut plan = laws_tests::least();
-        plan.load.ramp = Some(ramp);
+        plan.classes = vec![crate::PartialClass::default()];
         plan.interleave = Some(crate::PartialInterleave::default());
         let mut paths = Paths(Vec::new());
         PartialPlan::visit(&[&plan], "", &mut paths);
@@ -330,6 +332,6 @@ mod tests {
         for root in roots.chain(&["targets"]) {
             assert!(paths.0.iter().any(|path| is_below(path, &[*root])), "{root}");
         }
-        assert_eq!(paths.0.iter().filter(|path| path.starts_with("load.")).count(), 11);
+        assert_eq!(paths.0.iter().filter(|path| path.starts_with("load.")).count(), 9);
     }
 }

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::units::nearest_count;
-use tokometer_base::{Cancellation, Conventions, Nanos};
+use tokometer_base::{Cancellation, Conventions, Nanos, Seed};
 use tokometer_decide::capacity::LoadKind;
 use tokometer_record as record;
-use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
+use tokometer_schedule::{
+    self as schedule, Arrivals, First, Length, Offsets, Pace, SendLimit, Stage, StageLoad,
+};
 
 use crate::values::Rate;
 
@@ -18,9 +20,9 @@ tokometer_base::partial! {
         /// Most requests in flight; absent: no limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub max_concurrency: Option<u32> = None,
-        /// A rising rate instead of `request_rate`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub ramp: Option<Ramp> as Option<PartialRamp>,
+        /// One after the other, instead of `request_rate`. Empty: one rate, or none.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub stages: Vec<Stage> = Vec::new(),
         /// Requests to send; zero takes every row of a dataset. Absent: until `duration_s` is over.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub num_prompts: Option<u64> = None,
@@ -46,20 +48,17 @@ impl Load {
         if self.timing == Timing::Trace {
             return Arrivals::Traced;
         }
-        let curve = match self.ramp {
-            Some(ramp) => match ramp.strategy {
-                Strategy::Linear => RateCurve::Linear { from: ramp.from, to: ramp.to },
-                Strategy::Exponential => RateCurve::Exponential { from: ramp.from, to: ramp.to },
-            },
-            None if self.request_rate.is_infinite() => return Arrivals::AtOnce,
-            None => RateCurve::Flat { rate: self.request_rate.0 },
+        let stages = match &self.stages[..] {
+            [] if self.request_rate.is_infinite() => return Arrivals::AtOnce,
+            [] => vec![Stage::whole_run(StageLoad::Flat { rate: self.request_rate.0 })],
+            stages => stages.to_vec(),
         };
         let burstiness = Some(self.burstiness.0).filter(|shape| shape.is_finite());
         let first = match conventions {
             Conventions::Vllm => First::Waits,
             Conventions::Sglang => First::Immediate,
         };
-        Arrivals::Paced(Pace { curve, burstiness, first })
+        Arrivals::Paced(Pace { stages, burstiness, first })
     }
 
     /// Most sessions in progress. In SGLang's client a conversation keeps its slot from its first turn to its
@@ -73,7 +72,7 @@ impl Load {
     /// without a rate.
     #[must_use]
     pub fn at(&self, kind: LoadKind, load: f64) -> Self {
-        let mut at = self.clone();
+        let mut at = Self { stages: Vec::new(), ..self.clone() };
         match kind {
             LoadKind::RequestRate => at.request_rate = Rate(load),
             LoadKind::Sessions => {
@@ -90,14 +89,51 @@ impl Load {
         at
     }
 
+    /// Whether stages with lengths of their own say when the run ends.
+    pub fn has_own_end(&self) -> bool {
+        self.stages.iter().any(|stage| stage.length != Length::Run)
+    }
+
+    /// The times of a run of so many requests.
+    pub fn offsets(
+        &self,
+        prompts: Option<u64>,
+        conventions: Conventions,
+        seed: Seed,
+    ) -> Result<Offsets, schedule::Error> {
+        let duration = self.duration_s.map(Nanos::from_secs_f64);
+        let extent = SendLimit { count: prompts, duration };
+        Offsets::new(&self.arrivals(conventions), extent, seed)
+    }
+
     /// The load as a record states it; `prompts` is how many there are to send.
-    pub fn asked(&self, prompts: u64) -> record::RecordedLoad {
-        let ramp = self.ramp.map(|ramp| {
-            let name = match ramp.strategy {
-                Strategy::Linear => "linear",
-                Strategy::Exponential => "exponential",
+    pub fn asked(
+        &self,
+        prompts: u64,
+        conventions: Conventions,
+        seed: Seed,
+    ) -> record::RecordedLoad {
+        let count = self.num_prompts.map(|_| prompts);
+        let offsets =
+            self.offsets(count, conventions, seed).ok().filter(|_| !self.stages.is_empty());
+        let stages = offsets.iter().flat_map(Offsets::spans).map(|span| {
+            let rates = match span.stage.load {
+                StageLoad::Flat { rate } => Some((rate, rate)),
+                StageLoad::Linear { from, to } | StageLoad::Exponential { from, to } => {
+                    Some((from, to))
+                }
+                StageLoad::Sessions { .. } => None,
             };
-            (name.to_owned(), ramp.from, ramp.to)
+            record::RecordedStage {
+                text: span.stage.to_string(),
+                begin: span.begin,
+                end: span.end,
+                rates,
+                sessions: match span.stage.load {
+                    StageLoad::Sessions { count } => Some(count),
+                    _ => None,
+                },
+            }
         });
         record::RecordedLoad {
             request_rate: Some(self.request_rate.0).filter(|rate| rate.is_finite()),
@@ -107,7 +143,7 @@ impl Load {
             planned_requests: self.num_prompts.map(|_| prompts),
             duration: self.duration_s.map(Nanos::from_secs_f64),
             is_traced: self.timing == Timing::Trace,
-            ramp,
+            stages: stages.collect(),
         }
     }
 }
@@ -117,17 +153,6 @@ impl Load {
 pub enum Timing {
     Rate,
     Trace,
-}
-
-tokometer_base::partial! {
-    #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-    pub struct Ramp / PartialRamp {
-        pub strategy: Strategy,
-        /// Requests per second at the first request.
-        pub from: f64,
-        /// Requests per second at the last request.
-        pub to: f64,
-    }
 }
 
 /// The shortest run that ends by a goal of precision, in seconds.
@@ -150,13 +175,6 @@ pub enum Overload {
     Stop,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Strategy {
-    Linear,
-    Exponential,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +185,7 @@ mod tests {
             request_rate: Rate(2.0),
             burstiness: Rate(1.0),
             max_concurrency: Some(3),
-            ramp: None,
+            stages: Vec::new(),
             num_prompts: None,
             duration_s: None,
             until: None,

@@ -10,6 +10,7 @@ use tokometer_record as record;
 use tokometer_workload as workload;
 
 use crate::canary::{CanaryPlan, PartialCanaryPlan};
+use crate::classes::{Class, ClassOrder, PartialClass};
 use crate::client::{Client, PartialClient};
 use crate::interleave::{Interleave, PartialInterleave, TurnOrder};
 use crate::load::{Load, PartialLoad};
@@ -37,6 +38,11 @@ tokometer_base::partial! {
         pub workload: workload::Spec as workload::PartialSpec,
         pub prompts: Prompts as PartialPrompts,
         pub load: Load as PartialLoad,
+        /// What parts of the requests carry. Empty: all carry the same.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub classes: Vec<Class> as Vec<PartialClass>,
+        #[serde(skip_serializing_if = "ClassOrder::is_drawn")]
+        pub class_order: ClassOrder = ClassOrder::Drawn,
         pub phases: Phases as PartialPhases,
         pub request: Request as PartialRequest,
         pub client: Client as PartialClient,

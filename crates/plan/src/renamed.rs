@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::options::LoraFlags;
+
 struct Renamed {
     /// The flag as it was called, without dashes; also the key of the config file, and the variable.
     flag: &'static str,
@@ -51,6 +53,34 @@ pub(crate) fn with_keys_of_today(mut plan: Value) -> Value {
                 *field = now.into();
             }
         }
+    }
+    if let Some(load) = plan.get_mut("load").and_then(Value::as_object_mut) {
+        let ramp = load.remove("ramp").filter(Value::is_object);
+        let part =
+            |name: &str| ramp.as_ref()?.get(name).map(|value| value.to_string().replace('"', ""));
+        if let (Some(shape), Some(from), Some(to)) = (part("strategy"), part("from"), part("to")) {
+            load.insert("stages".to_owned(), vec![format!("run@{from}..{to}/s {shape}")].into());
+        }
+    }
+    if let Some(lora) = plan.pointer_mut("/request/lora").map(Value::take).filter(Value::is_object)
+    {
+        let words = |name: &str| lora.get(name).map(|value| value.to_string().replace('"', ""));
+        let names = lora.get("names").and_then(Value::as_array).into_iter().flatten();
+        let flags = LoraFlags {
+            names: names.filter_map(Value::as_str).map(str::to_owned).collect(),
+            assignment: words("assignment"),
+            alpha: words("alpha"),
+        };
+        if let (Ok(Some(mix)), Some(all)) = (flags.mix(), plan.as_object_mut()) {
+            all.insert("classes".to_owned(), serde_json::to_value(mix.classes).unwrap_or_default());
+            all.insert(
+                "class_order".to_owned(),
+                serde_json::to_value(mix.order).unwrap_or_default(),
+            );
+        }
+    }
+    if let Some(request) = plan.get_mut("request").and_then(Value::as_object_mut) {
+        let _taken = request.remove("lora");
     }
     plan
 }

@@ -1,6 +1,6 @@
 //! What every request says.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::IgnoreEos;
 use tokometer_client as client;
 use tokometer_client::secret::ExtraBody;
@@ -27,31 +27,5 @@ tokometer_base::partial! {
         pub sampling: client::Sampling as client::PartialSampling,
         /// Merged into every body. Values of secrets are not written.
         pub extra_body: ExtraBody as ExtraBody,
-        /// Adapters that requests are spread over; absent: the model itself.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub lora: Option<Lora> as Option<PartialLora>,
     }
-}
-
-/// Steepness of a skewed assignment when none is given, as in SGLang's tool.
-const ZIPF_ALPHA: f64 = 1.5;
-
-tokometer_base::partial! {
-    #[derive(Debug, Clone, PartialEq, Serialize)]
-    pub struct Lora / PartialLora {
-        pub names: Vec<String>,
-        pub assignment: Assignment = Assignment::Random,
-        pub alpha: f64 = ZIPF_ALPHA,
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Assignment {
-    #[serde(alias = "uniform")]
-    Random,
-    #[serde(alias = "distinct")]
-    RoundRobin,
-    /// The first most often, each next one `alpha` times less.
-    Skewed,
 }

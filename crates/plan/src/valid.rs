@@ -4,11 +4,11 @@
 //! rates and the burstiness may be infinite; they have a word for it on disk. Any other infinity would
 //! become an absent value in `plan.json`, and a reader would take the default.
 
-use tokometer_base::{Partial, Refusal};
+use tokometer_base::{Conventions, Partial, Refusal};
 use tokometer_workload::PartialSpec;
 
 use crate::options;
-use crate::{Load, Plan};
+use crate::{Load, Plan, Timing};
 
 const MOST_REQUESTS: u64 = 1_000_000_000;
 /// Tokens of all shared prefixes together, which are kept in memory.
@@ -20,7 +20,14 @@ impl Plan {
         let spec = PartialSpec::of(self.workload.clone());
         check_products(&spec)?;
         check_nothing(self, &spec)?;
-        check_load(&self.load)
+        check_load(&self.load)?;
+        if self.load.has_own_end() && self.targets.len() > 1 {
+            return Err(Refusal::usage(
+                "cannot use stages with two targets: these are measured in blocks",
+                "measure the targets one after the other, and use `tokometer compare`",
+            ));
+        }
+        self.check_classes()
     }
 }
 
@@ -161,15 +168,23 @@ fn check_load(load: &Load) -> Result<(), Refusal> {
     if load.duration_s.is_some_and(|seconds| seconds <= 0.0) {
         return Err(Refusal::usage("`--duration` must be greater than zero", "write it as `30s`"));
     }
-    match load.ramp {
-        Some(_) if rate.is_finite() => Err(Refusal::usage(
-            "cannot use `--request-rate` together with a ramp-up",
-            "omit `--request-rate`: the ramp-up has its own start and end rate",
-        )),
-        Some(ramp) if ramp.from > ramp.to => Err(Refusal::usage(
-            format!("cannot ramp down from {} to {}", ramp.from, ramp.to),
-            "swap `--ramp-up-start-rps` and `--ramp-up-end-rps`",
-        )),
-        _ => Ok(()),
+    if load.stages.is_empty() {
+        return Ok(());
     }
+    if rate.is_finite() || load.timing == Timing::Trace {
+        let (other, hint) = match load.timing {
+            Timing::Rate => {
+                ("`--request-rate`", "omit one of them: both say when requests are sent")
+            }
+            Timing::Trace => {
+                ("the times of a trace", "add `load.timing = \"rate\"` to a plan, or omit them")
+            }
+        };
+        return Err(Refusal::usage(
+            format!("cannot use {other} together with stages or a ramp-up"),
+            hint,
+        ));
+    }
+    let of_any = load.arrivals(Conventions::Vllm).check();
+    of_any.map_err(|why| Refusal::usage(why.to_string(), "write them as `2m@5/s, 30s@5..50/s`"))
 }

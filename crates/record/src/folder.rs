@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
 
+use crate::load::put_stages;
 use crate::run::NEWEST_SCHEMA;
+use crate::run::RunInfo;
 use crate::sharding::ShardClock;
 use crate::whole_file::write_whole;
 
@@ -159,6 +161,14 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T
     let read = open_file(path).and_then(|mut file| file.read_to_end(&mut bytes));
     let _count = read.map_err(file_error("read", path))?;
     serde_json::from_slice(&bytes)
+        .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })
+}
+
+/// What is known of a run, also where an older version wrote it.
+pub(crate) fn read_info(path: &Path) -> Result<RunInfo, Error> {
+    let mut run = read_json::<serde_json::Value>(path)?;
+    put_stages(&mut run);
+    serde_json::from_value(run)
         .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })
 }
 

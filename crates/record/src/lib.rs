@@ -38,11 +38,11 @@ pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, Outcome};
 pub use folder::Error;
 pub use health::Health;
-pub use load::RecordedLoad;
+pub use load::{RecordedLoad, RecordedRamp, RecordedStage};
 pub use planned::AskedForm;
 pub use reader::RunReader;
 pub use rows::{PendingRows, SentAttempt, timeline_bytes};
-pub use run::{RunInfo, TargetInfo};
+pub use run::{RecordedClass, RunInfo, TargetInfo};
 pub use sharding::{
     ClockFit, CommonStart, MergedRun, MergedShard, ShardClock, ShardInfo, Sharding,
 };

@@ -13,7 +13,7 @@ use crate::batch_file::BatchFile;
 use crate::batches::{Batches, Damages, Positioned};
 use crate::columns::{self, EventColumns};
 use crate::end::{RunEnd, RunState, Stop};
-use crate::folder::{Error, file_error, names, open_file, read_json, write_json};
+use crate::folder::{Error, file_error, names, open_file, read_info, read_json, write_json};
 use crate::rows::{PendingRows, SentAttempt, timeline_bytes};
 use crate::run::{NEWEST_SCHEMA, PACKED_SCHEMA, RunInfo};
 use crate::server::Scrape;
@@ -93,7 +93,7 @@ impl RunReader {
         if !plan.is_file() {
             return Err(Error::NotARun { path: folder.to_owned() });
         }
-        let info = read_json::<RunInfo>(&plan)?.printable();
+        let info = read_info(&plan)?.printable();
         if info.schema > NEWEST_SCHEMA {
             return Err(Error::Newer { path: folder.to_owned(), found: info.schema });
         }
@@ -273,7 +273,7 @@ impl RunReader {
         // Before the rows: an older program must refuse the folder instead of showing requests without
         // events.
         let plan = self.folder.join(names::PLAN);
-        write_json(&plan, &RunInfo { schema: PACKED_SCHEMA, ..read_json(&plan)? })?;
+        write_json(&plan, &RunInfo { schema: PACKED_SCHEMA, ..read_info(&plan)? })?;
         file.replace_original()
     }
 

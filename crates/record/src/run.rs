@@ -1,5 +1,7 @@
 //! What is known of a run before its first request.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tokometer_base::printable::short;
 use tokometer_base::{Backend, Conventions, Nanos, Seed, WallNanos};
@@ -38,6 +40,17 @@ pub struct TargetInfo {
     /// The proxy that every request passed, without its password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
+}
+
+/// A class of requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedClass {
+    pub name: String,
+    /// What it is entitled to.
+    pub weight: f64,
+    /// In milliseconds by metric: `ttft`, `tpot`, `e2el`.
+    #[serde(default)]
+    pub objectives: BTreeMap<String, f64>,
 }
 
 /// Prefix of `base_url` in a run that was computed; the engine's name follows.
@@ -89,6 +102,9 @@ pub struct RunInfo {
     pub targets: Vec<TargetInfo>,
     /// As requested, not as achieved.
     pub load: RecordedLoad,
+    /// The classes that the plan names; requests name theirs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<RecordedClass>,
     /// Such as `random` or `sharegpt`.
     pub dataset: String,
     /// The tokenizer that counted prompts. `None` where none was needed.
@@ -142,7 +158,11 @@ impl RunInfo {
             let optional = target.server.iter_mut().chain(&mut target.proxy);
             texts.into_iter().chain(optional).chain(&mut target.addresses).for_each(clean);
         }
-        self.load.ramp.iter_mut().map(|(name, ..)| name).for_each(clean);
+        self.load.stages.iter_mut().map(|stage| &mut stage.text).for_each(clean);
+        for class in &mut self.classes {
+            clean(&mut class.name);
+            class.objectives.retain(|name, _| name.chars().all(char::is_alphanumeric));
+        }
         if let Some(sharding) = &mut self.sharding {
             sharding.texts().for_each(clean);
         }

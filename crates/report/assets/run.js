@@ -97,10 +97,40 @@ const percentileMarks = (plot, spread) => {
   ctx.restore();
 };
 
+// Stages of the load behind the curves, every other one darker, each with its name as far as it fits.
+const stagesBehind = (run) => ({ hooks: { drawClear: [(plot) => {
+  const { ctx } = plot;
+  const low = plot.scales.x.min, high = plot.scales.x.max;
+  ctx.save();
+  ctx.font = 11 * devicePixelRatio + "px system-ui";
+  for (const [at, stage] of run.stages.entries()) {
+    const from = plot.valToPos(Math.max(low, stage.begin), "x", true), to = plot.valToPos(Math.min(high, stage.end), "x", true);
+    if (to <= from) continue;
+    ctx.fillStyle = colour("dim") + (at % 2 ? "30" : "14");
+    ctx.fillRect(from, plot.bbox.top, to - from, plot.bbox.height);
+    const name = stage.name.slice(stage.name.indexOf("@") + 1);
+    if (ctx.measureText(name).width + 8 > to - from) continue;
+    ctx.fillStyle = colour("dim");
+    ctx.textAlign = "left";
+    ctx.fillText(name, from + 4, plot.bbox.top + 12 * devicePixelRatio);
+  }
+  ctx.restore();
+}] } });
+
+// Stages and classes, each as a run of its own.
+const parts = (run) => {
+  for (const one of run.parts) {
+    const name = one.columns[0] === "stage" ? "Stages" : "Classes";
+    heading(name);
+    place.append(table(one.columns, one.rows, name));
+  }
+  for (const line of run.parts_lines) place.append(make("p", {}, line));
+};
+
 const overTime = (run) => {
   const box = make("div", { class: "plots" });
   place.append(box);
-  const sync = { cursor: { sync: { key: run.key } } };
+  const sync = { cursor: { sync: { key: run.key } }, ...(run.stages.length ? stagesBehind(run) : {}) };
   const seconds = run.windows.map((window) => window[0]);
   const column = (index) => run.windows.map((window) => window[index]);
   const time = fromZero;
@@ -262,6 +292,7 @@ const showFigures = (run, where) => {
     place.append(table(run.table.columns, run.table.rows, "Figures"),
       make("p", { class: "dim small" }, "Small figures are 95 % confidence intervals; \u201ctoo short\u201d: the run was too short for one. Failed requests count as infinitely slow."));
   }
+  parts(run);
   trust(run.notes, affected(run));
   where();
   if (run.spreads.length) {

@@ -75,6 +75,10 @@ impl Grid {
         self.rows.push(cells);
     }
 
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -111,7 +115,7 @@ impl Grid {
         format!("{}|{rules}\n{rows}", line(&self.heads()))
     }
 
-    fn heads(&self) -> Vec<String> {
+    pub(crate) fn heads(&self) -> Vec<String> {
         self.columns.iter().map(|column| column.head.clone()).collect()
     }
 

@@ -28,8 +28,9 @@ use tokometer_figures::quality::Quality;
 use tokometer_figures::steady::LoadClass;
 use tokometer_figures::summary::Ended;
 use tokometer_figures::{AddressShare, Distribution, Note, Severity, Summary};
-use tokometer_record::{RunInfo, TargetInfo};
+use tokometer_record::{RecordedRamp, RunInfo, TargetInfo};
 
+use crate::parts;
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 
@@ -98,6 +99,7 @@ pub fn print_summary(
     lines.extend(page.quality());
     lines.extend(page.canaries());
     lines.extend(page.steady());
+    lines.extend(parts::lines(summary, info));
     lines.extend(page.ttft_split());
     lines.extend(page.steps());
     lines.extend(page.server());
@@ -457,9 +459,13 @@ pub(crate) fn load_text(info: &RunInfo, summary: &Summary) -> String {
     // Later turns follow the answers: a rate counts the first ones.
     let is_of_turns = summary.sessions.is_some();
     let unit = if is_of_turns { "conversations/s" } else { "req/s" };
-    let rate = match (&load.ramp, load.request_rate) {
-        (Some((strategy, begin, end)), _) => {
-            format!("{strategy} ramp from {} to {} {unit}", brief(*begin), brief(*end))
+    let rate = match (load.ramp(), load.request_rate) {
+        (Some(RecordedRamp { shape, from, to }), _) => {
+            format!("{shape} ramp from {} to {} {unit}", brief(from), brief(to))
+        }
+        (None, _) if !load.stages.is_empty() => {
+            let stages: Vec<&str> = load.stages.iter().map(|stage| stage.text.as_str()).collect();
+            stages.join(", ")
         }
         (None, _) if load.is_traced => "arrival times from a trace".to_owned(),
         (None, Some(rate)) => format!("{} {unit}", brief(rate)),
@@ -472,7 +478,7 @@ pub(crate) fn load_text(info: &RunInfo, summary: &Summary) -> String {
         LoadClass::Burst => "burst",
         LoadClass::Closed => "closed loop",
         LoadClass::Open => "open loop",
-        LoadClass::Ramp => "ramp",
+        LoadClass::Staged => "stages",
     };
     let cap = load.max_concurrency.map(|cap| format!(", at most {cap} in flight"));
     let sessions = load.max_sessions.map(|most| format!(", at most {most} sessions"));

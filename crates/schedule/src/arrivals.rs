@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::stage::{Length, Stage, StageLoad};
+
 /// A load that cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -14,38 +16,8 @@ pub enum Error {
     Rate(f64),
     #[error("cannot use a burstiness of {0}: it must be above zero (1 is a Poisson process)")]
     Burstiness(f64),
-    #[error(
-        "cannot ramp from {from} down to {to} requests per second: the first rate must not exceed the last"
-    )]
-    FallingRamp { from: f64, to: f64 },
-    #[error(
-        "cannot ramp in a run without a number of requests or a duration: the ramp's end is unknown"
-    )]
-    EndlessRamp,
-}
-
-/// How the rate moves over the run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "shape")]
-pub enum RateCurve {
-    Flat {
-        /// Requests per second.
-        rate: f64,
-    },
-    /// Equal steps from request to request.
-    Linear {
-        /// Requests per second at the first request.
-        from: f64,
-        /// Requests per second at the last request.
-        to: f64,
-    },
-    /// Equal ratios from request to request.
-    Exponential {
-        /// Requests per second at the first request.
-        from: f64,
-        /// Requests per second at the last request.
-        to: f64,
-    },
+    #[error("cannot use the stage `{stage}`: {why}")]
+    Stage { stage: String, why: &'static str },
 }
 
 /// What happens before the first request, which is where tools differ.
@@ -62,33 +34,39 @@ pub enum First {
 }
 
 /// Requests spread over time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Pace {
-    #[serde(flatten)]
-    pub curve: RateCurve,
+    /// One after the other. A rate over the whole run is one stage as long as the run.
+    pub stages: Vec<Stage>,
     /// Shape of the gamma distribution of gaps: 1 is a Poisson process, below 1 is burstier.
     /// `None` stands for an infinite shape: equal gaps.
     pub burstiness: Option<f64>,
-    /// The rule for the first request.
-    #[serde(default)]
+    /// The rule for the first request of a stage as long as the run.
     pub first: First,
 }
 
 /// When requests are intended to start.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "process")]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Arrivals {
     /// An infinite rate: each as soon as the gate lets it pass. Intended times mean nothing.
     #[default]
     AtOnce,
-    /// At a rate.
+    /// In stages, each at a rate or with a number of sessions in progress.
     Paced(Pace),
     /// The items bring their own times.
     Traced,
 }
 
-fn positive(rate: f64) -> Result<(), Error> {
-    if rate > 0.0 && rate.is_finite() { Ok(()) } else { Err(Error::Rate(rate)) }
+impl Pace {
+    /// One rate over the whole run.
+    pub fn flat(rate: f64, burstiness: Option<f64>, first: First) -> Self {
+        Self { stages: vec![Stage::whole_run(StageLoad::Flat { rate })], burstiness, first }
+    }
+
+    /// Whether a number of sessions in progress decides, at some time, when requests start.
+    pub fn has_closed_stages(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage.load, StageLoad::Sessions { .. }))
+    }
 }
 
 impl Arrivals {
@@ -97,34 +75,34 @@ impl Arrivals {
         if rate == f64::INFINITY {
             return Self::AtOnce;
         }
-        let curve = RateCurve::Flat { rate };
-        Self::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits })
+        Self::Paced(Pace::flat(rate, Some(1.0), First::Waits))
+    }
+
+    /// The pace of requests that are spread over time.
+    pub fn pace(&self) -> Option<&Pace> {
+        match self {
+            Self::Paced(pace) => Some(pace),
+            Self::AtOnce | Self::Traced => None,
+        }
     }
 
     /// Refuses loads that cannot be made.
     pub fn check(&self) -> Result<(), Error> {
-        let Self::Paced(pace) = self else { return Ok(()) };
+        let Some(pace) = self.pace() else { return Ok(()) };
         if let Some(shape) = pace.burstiness.filter(|shape| !(*shape > 0.0 && shape.is_finite())) {
             return Err(Error::Burstiness(shape));
         }
-        match pace.curve {
-            RateCurve::Flat { rate } => positive(rate),
-            RateCurve::Linear { from, to } | RateCurve::Exponential { from, to } => {
-                positive(from)?;
-                positive(to)?;
-                if from > to { Err(Error::FallingRamp { from, to }) } else { Ok(()) }
-            }
+        if let [Stage { load: StageLoad::Flat { rate }, length: Length::Run }] = pace.stages[..] {
+            return if rate > 0.0 && rate.is_finite() { Ok(()) } else { Err(Error::Rate(rate)) };
         }
-    }
-}
-
-impl RateCurve {
-    /// The rate when this fraction of the run, between 0 and 1, has passed.
-    pub fn rate_at(self, fraction: f64) -> f64 {
-        match self {
-            Self::Flat { rate } => rate,
-            Self::Linear { from, to } => from + (to - from) * fraction,
-            Self::Exponential { from, to } => from * libm::pow(to / from, fraction),
+        let fault = pace.stages.iter().find_map(|stage| Some((stage, stage.fault()?)));
+        let others = pace.stages.iter().filter(|_| pace.stages.len() > 1);
+        let whole = others.into_iter().find(|stage| stage.length == Length::Run);
+        let fault =
+            fault.or(whole.map(|stage| (stage, "it is as long as the run: omit the others")));
+        match fault {
+            Some((stage, why)) => Err(Error::Stage { stage: stage.to_string(), why }),
+            None => Ok(()),
         }
     }
 }
@@ -135,28 +113,12 @@ mod tests {
 
     #[test]
     fn loads_that_could_never_send_are_refused() {
-        let paced = |curve, burstiness| {
-            Arrivals::Paced(Pace { curve, burstiness, first: First::Waits }).check()
-        };
-        assert_eq!(paced(RateCurve::Flat { rate: 0.0 }, None), Err(Error::Rate(0.0)));
-        assert!(matches!(paced(RateCurve::Flat { rate: f64::NAN }, None), Err(Error::Rate(_))));
-        assert_eq!(paced(RateCurve::Flat { rate: 1.0 }, Some(0.0)), Err(Error::Burstiness(0.0)));
-        let falling = RateCurve::Linear { from: 2.0, to: 1.0 };
-        assert_eq!(paced(falling, None), Err(Error::FallingRamp { from: 2.0, to: 1.0 }));
-        assert_eq!(paced(RateCurve::Linear { from: 0.0, to: 1.0 }, None), Err(Error::Rate(0.0)));
+        let paced =
+            |rate, burstiness| Arrivals::Paced(Pace::flat(rate, burstiness, First::Waits)).check();
+        assert_eq!(paced(0.0, None), Err(Error::Rate(0.0)));
+        assert!(matches!(paced(f64::NAN, None), Err(Error::Rate(_))));
+        assert_eq!(paced(1.0, Some(0.0)), Err(Error::Burstiness(0.0)));
         assert_eq!(Arrivals::poisson(3.0).check(), Ok(()));
         assert_eq!(Arrivals::poisson(f64::INFINITY), Arrivals::AtOnce);
-    }
-
-    #[test]
-    fn ramps_meet_their_ends_and_the_middle() {
-        let check = |curve: RateCurve, fraction, expected: f64| {
-            assert!((curve.rate_at(fraction) - expected).abs() < 1e-12, "{curve:?} at {fraction}");
-        };
-        check(RateCurve::Linear { from: 2.0, to: 10.0 }, 0.0, 2.0);
-        check(RateCurve::Linear { from: 2.0, to: 10.0 }, 0.5, 6.0);
-        check(RateCurve::Linear { from: 2.0, to: 10.0 }, 1.0, 10.0);
-        check(RateCurve::Exponential { from: 1.0, to: 100.0 }, 0.5, 10.0);
-        check(RateCurve::Flat { rate: 4.0 }, 0.3, 4.0);
     }
 }

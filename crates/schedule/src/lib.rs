@@ -4,7 +4,7 @@
 //! one per request, each a pure function of (seed, index, load). Nothing here reads a clock, waits or
 //! knows what a request is; any shard of a run computes the same times alone.
 //!
-//! [`arrivals`] is the process as the plan states it, `gamma` its random gaps, [`offsets`] the times that
+//! [`arrivals`] is the process as the plan states it, in [`stage`]s, `gamma` its random gaps, [`offsets`] the times that
 //! follow, `share` the part of them that one process sends, and [`limits`] how much there is to send.
 
 pub mod arrivals;
@@ -12,8 +12,10 @@ mod gamma;
 pub mod limits;
 pub mod offsets;
 mod share;
+pub mod stage;
 
-pub use arrivals::{Arrivals, Error, First, Pace, RateCurve};
+pub use arrivals::{Arrivals, Error, First, Pace};
 pub use limits::{Limits, SendLimit};
-pub use offsets::Offsets;
+pub use offsets::{Offsets, StageSpan, Upcoming};
 pub use share::Share;
+pub use stage::{Length, Stage, StageLoad};

@@ -76,7 +76,7 @@ mod tests {
     use tokometer_base::{Nanos, Seed};
 
     use super::*;
-    use crate::{Arrivals, First, Offsets, Pace, RateCurve, SendLimit};
+    use crate::{Arrivals, First, Length, Offsets, Pace, SendLimit, Stage, StageLoad};
 
     fn parts(count: u32) -> impl Iterator<Item = Share> {
         (0..count).filter_map(move |rank| Share::new(rank, count))
@@ -89,19 +89,32 @@ mod tests {
         assert_eq!(Share::new(0, 1), Some(Share::WHOLE));
     }
 
-    fn curve() -> impl Strategy<Value = RateCurve> {
+    fn load() -> impl Strategy<Value = StageLoad> {
         prop_oneof![
-            (0.1..2_000.0).prop_map(|rate| RateCurve::Flat { rate }),
-            (0.1..10.0, 10.0..500.0).prop_map(|(from, to)| RateCurve::Linear { from, to }),
-            (0.1..10.0, 10.0..500.0).prop_map(|(from, to)| RateCurve::Exponential { from, to }),
+            (0.1..2_000.0).prop_map(|rate| StageLoad::Flat { rate }),
+            (0.1..10.0, 10.0..500.0).prop_map(|(from, to)| StageLoad::Linear { from, to }),
+            (0.1..10.0, 10.0..500.0).prop_map(|(from, to)| StageLoad::Exponential { from, to }),
+        ]
+    }
+
+    /// A stage as long as the run, or stages of requests and of times, with some left over.
+    fn stages() -> impl Strategy<Value = Vec<Stage>> {
+        let length = prop_oneof![
+            (1_u64..60).prop_map(Length::Requests),
+            (1_u64..40).prop_map(|tenths| Length::Time(Nanos::from_millis(tenths * 100))),
+        ];
+        let own = (length, load()).prop_map(|(length, load)| Stage { length, load });
+        prop_oneof![
+            load().prop_map(|load| vec![Stage::whole_run(load)]),
+            proptest::collection::vec(own, 1..5),
         ]
     }
 
     fn pace() -> impl Strategy<Value = Pace> {
         let burstiness = prop_oneof![Just(None), (0.2..5.0).prop_map(Some)];
         let first = prop_oneof![Just(First::Waits), Just(First::Immediate)];
-        (curve(), burstiness, first).prop_map(|(curve, burstiness, first)| Pace {
-            curve,
+        (stages(), burstiness, first).prop_map(|(stages, burstiness, first)| Pace {
+            stages,
             burstiness,
             first,
         })

@@ -4,6 +4,8 @@
 //! replica's work depends on another's: each thread drives its own replicas, and their figures add up.
 //! Routers that look at loads, and caps that couple the replicas, need one driver for all.
 
+use tokometer_schedule::Pace;
+
 use crate::Error;
 use crate::parallel::in_parallel;
 use crate::router::Routing;
@@ -16,6 +18,7 @@ pub(crate) fn in_shares(setup: VirtualSetup<'_>, threads: usize) -> Result<Vec<P
     let is_divisible = setup.keep == KeptDetail::Figures
         && setup.routing == Routing::RoundRobin
         && workload.max_concurrency.is_none()
+        && !workload.arrivals.pace().is_some_and(Pace::has_closed_stages)
         && !workload.asks.has_sessions()
         && setup.client == crate::OldClient::default();
     let parts = if is_divisible { threads.clamp(1, setup.replicas) } else { 1 };

@@ -76,6 +76,10 @@ pub enum Error {
         "cannot keep the timelines of {tokens} tokens: more than {most} do not fit into memory\n  request figures without timelines"
     )]
     TooManyTokens { tokens: u64, most: u64 },
+    #[error(
+        "cannot predict stages with a number of sessions for sessions of several turns\n  use a rate, such as `2m@5/s`, or single requests"
+    )]
+    StagedSessions,
     #[error("cannot predict a run without requests")]
     Empty,
     #[error(

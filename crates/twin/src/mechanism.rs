@@ -151,7 +151,7 @@ pub(crate) fn shown(profile: &Profile, loads: &[LoadShape]) -> Vec<String> {
 /// The same of recorded runs.
 pub fn shown_by(profile: &Profile, loads: &[RecordedLoad]) -> Vec<String> {
     let shape = |load: &RecordedLoad| LoadShape {
-        is_paced: load.request_rate.is_some() || load.is_traced || load.ramp.is_some(),
+        is_paced: load.request_rate.is_some() || load.is_traced || !load.stages.is_empty(),
         has_cap: load.max_concurrency.is_some(),
     };
     shown(profile, &loads.iter().map(shape).collect::<Vec<_>>())
@@ -175,7 +175,7 @@ mod tests {
             planned_requests: None,
             duration: None,
             is_traced: false,
-            ramp: None,
+            stages: Vec::new(),
         };
         let check = |loads: &[RecordedLoad], expected: &[&str]| {
             assert_eq!(shown_by(&Profile::default(), loads), expected);

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use schedule::{Arrivals, Offsets, SendLimit};
+use schedule::{Arrivals, Offsets, SendLimit, Upcoming};
 use tokometer_base::{Nanos, Seed};
 use tokometer_schedule as schedule;
 
@@ -42,6 +42,10 @@ pub(crate) struct Sender<'a> {
     sessions: BTreeMap<u64, u32>,
     most_sessions: usize,
     free_slots: u64,
+    /// Requests sent and not answered, where a closed loop of a stage counts them.
+    in_progress: u64,
+    /// The stage that the request at the head waits in for the end of another.
+    closed_loop: Option<ClosedLoop>,
     /// When slots that were given back can be used, in order.
     given_back: VecDeque<Nanos>,
     share: FleetShare,
@@ -53,6 +57,14 @@ pub(crate) struct FleetShare {
     pub(crate) first: u64,
     pub(crate) count: u64,
     pub(crate) of: u64,
+}
+
+/// A stage with a number of sessions in progress.
+#[derive(Debug, Clone, Copy)]
+struct ClosedLoop {
+    begin: Nanos,
+    end: Nanos,
+    sessions: u64,
 }
 
 impl FleetShare {
@@ -87,9 +99,16 @@ impl<'a> Sender<'a> {
             sessions: BTreeMap::new(),
             most_sessions: workload.max_sessions.map_or(usize::MAX, |most| most.max(1) as usize),
             free_slots: workload.max_concurrency.map_or(u64::MAX, |cap| u64::from(cap.max(1))),
+            in_progress: 0,
+            closed_loop: None,
             given_back: VecDeque::new(),
             share,
         };
+        if workload.arrivals.pace().is_some_and(schedule::Pace::has_closed_stages)
+            && workload.asks.has_sessions()
+        {
+            return Err(Error::StagedSessions);
+        }
         if workload.arrivals == Arrivals::Traced {
             sender.order = Some(trace_order(workload));
         }
@@ -130,9 +149,15 @@ impl<'a> Sender<'a> {
                 self.position += 1;
                 continue;
             }
-            let intended = match self.workload.arrivals {
-                Arrivals::Traced => Some(ask.due.unwrap_or(Nanos::ZERO)),
-                _ => self.offsets.advance(),
+            self.closed_loop = None;
+            let intended = match (&self.workload.arrivals, self.offsets.upcoming()) {
+                (Arrivals::Traced, _) => Some(ask.due.unwrap_or(Nanos::ZERO)),
+                (_, Upcoming::End) => break,
+                (_, Upcoming::ClosedLoop { begin, end, sessions }) => {
+                    self.closed_loop = Some(ClosedLoop { begin, end, sessions: sessions.into() });
+                    None
+                }
+                (_, Upcoming::Request) => self.offsets.advance(),
             };
             self.position += 1;
             let at = intended.unwrap_or(Nanos::ZERO);
@@ -142,9 +167,17 @@ impl<'a> Sender<'a> {
         self.head = None;
     }
 
+    fn head_at(&self, head: &Due) -> Nanos {
+        match self.closed_loop {
+            Some(stage) if self.in_progress < stage.sessions => stage.begin,
+            Some(stage) => stage.end,
+            None => head.at,
+        }
+    }
+
     fn due(&self) -> Option<Nanos> {
         let turn = self.turns.peek().map(|Reverse((at, _))| *at);
-        let head = self.head.as_ref().filter(|_| !self.is_full()).map(|due| due.at);
+        let head = self.head.as_ref().filter(|_| !self.is_full()).map(|due| self.head_at(due));
         let due = [turn, head].into_iter().flatten().min()?;
         self.workload.duration.is_none_or(|duration| due < duration).then_some(due)
     }
@@ -161,15 +194,23 @@ impl<'a> Sender<'a> {
         self.workload.duration.is_none_or(|duration| at < duration).then_some(at)
     }
 
-    /// Takes the request that [`Sender::next_at`] announced.
-    pub(crate) fn take(&mut self) -> Option<Due> {
+    /// Takes the request that [`Sender::next_at`] announced for now. `None`: a closed loop is over, and the
+    /// next request has another time.
+    pub(crate) fn take(&mut self, now: Nanos) -> Option<Due> {
+        if self.closed_loop.is_some_and(|stage| now >= stage.end) {
+            self.offsets.leave_stage();
+            self.position -= 1;
+            self.pull();
+            return None;
+        }
+        self.in_progress += 1;
         if self.free_slots == 0 {
             self.given_back.pop_front();
         } else {
             self.free_slots -= 1;
         }
         let is_turn = match (self.turns.peek(), self.head.as_ref().filter(|_| !self.is_full())) {
-            (Some(Reverse((at, _))), Some(head)) => *at <= head.at,
+            (Some(Reverse((at, _))), Some(head)) => *at <= self.head_at(head),
             (Some(_), None) => true,
             _ => false,
         };
@@ -216,6 +257,7 @@ impl<'a> Sender<'a> {
 
     /// A response ended at `at`: its slot is free, and the think time of its successors begins.
     pub(crate) fn ended(&mut self, index: u64, at: Nanos) {
+        self.in_progress -= 1;
         if self.workload.max_concurrency.is_some() {
             self.given_back.push_back(at);
         }

@@ -412,3 +412,35 @@ fn a_request_is_cancelled_at_its_time_wherever_it_is_and_its_slot_is_free_at_onc
         run.timelines.iter().filter_map(|row| row.times.first_byte_sent).collect();
     assert!(ends.iter().all(|end| starts.contains(end)), "{ends:?} {starts:?}");
 }
+
+/// Rates have as many requests as they say, a closed loop never has more in progress, and the load goes on behind it.
+#[test]
+fn stages_follow_one_another_and_a_closed_loop_keeps_its_number() {
+    let stages = schedule::Stage::list("5s@4/s, 4s@6 sessions, 3s@0..20/s").unwrap();
+    let pace = schedule::Pace { stages, burstiness: Some(1.0), first: schedule::First::Waits };
+    let load = RequestLoad {
+        duration: Some(Nanos::from_secs(12)),
+        ..RequestLoad::burst(asks(5_000)).arriving(schedule::Arrivals::Paced(pace))
+    };
+    let run = timelines(&load);
+    assert_eq!(text(&run.figures), text(&with(&load, PredictOptions::default()).figures));
+    let (begin, end) = (Nanos::from_secs(5), Nanos::from_secs(9));
+    let due = |one: &&tokometer_record::Timeline| one.times.intended;
+    let before = run.timelines.iter().filter(|one| due(one).is_some_and(|at| at < begin)).count();
+    let after = run.timelines.iter().filter(|one| due(one).is_some_and(|at| at >= end)).count();
+    assert_eq!((before, after), (20, 30));
+    let looped: Vec<_> = run.timelines.iter().filter(|one| due(one).is_none()).collect();
+    assert_eq!(looped.len() + 50, run.timelines.len());
+    for one in &looped {
+        let sent = one.times.admitted;
+        assert!((begin..end).contains(&sent), "{sent}");
+        let is_there = |other: &&tokometer_record::Timeline| {
+            other.times.admitted <= sent && other.times.end.unwrap() > sent
+        };
+        assert!(run.timelines.iter().filter(is_there).count() <= 6);
+    }
+    // The loop is full: its requests take all of its time.
+    let busy: f64 =
+        looped.iter().map(|one| (one.times.end.unwrap() - one.times.admitted).as_secs_f64()).sum();
+    assert!(busy > 0.97 * 6.0 * 4.0, "{busy}");
+}

@@ -186,7 +186,7 @@ impl<'a> VirtualRun<'a> {
     }
 
     fn send(&mut self) -> Result<(), Error> {
-        let Some(due) = self.sender.take() else { return Ok(()) };
+        let Some(due) = self.sender.take(self.now) else { return Ok(()) };
         self.check(&due)?;
         let on_wire = self.client.send(self.now);
         let per_replica = self.per_replica;

@@ -7,6 +7,7 @@ use crate::batches::PromptBatches;
 use crate::check::{self, LengthCheck};
 use crate::conversations::{self, Conversations};
 use crate::datasets::random;
+use crate::mix::{Choice, Mix};
 use crate::prompts::{PromptMaker, RealAnswers};
 use crate::{
     Answers, DatasetContext, DatasetNote, Error, Item, PlannedPrompt, PlannedTurn, Result, Source,
@@ -55,6 +56,25 @@ pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
         workload.made = ahead::items(workload.len(), &|index| workload.fresh_item(index, &[]))?;
     }
     Ok(workload)
+}
+
+/// Datasets whose prompts are chosen by index. Each has single prompts.
+pub fn open_mix(specs: &[&Spec], choice: Choice, context: &DatasetContext) -> Result<Workload> {
+    let single = |spec: &&Spec| {
+        let source = source(spec, context)?;
+        if source.sessions() < source.len() {
+            let reason = "a class cannot have sessions of several turns as prompts of its own";
+            return Err(Error::Options { dataset: spec.name(), reason: reason.to_owned() });
+        }
+        Ok(source)
+    };
+    let sources = specs.iter().map(single).collect::<Result<_>>()?;
+    Ok(Workload {
+        source: Box::new(Mix { sources, choice }),
+        answers: context.answers.unwrap_or(Answers::Live),
+        maker: PromptMaker::new(context),
+        made: Vec::new(),
+    })
 }
 
 /// The prompts of a dataset as turns of conversations.

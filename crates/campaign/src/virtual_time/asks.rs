@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use tokometer_base::{Cancellation, Prompt, PromptContent, Seed};
 use tokometer_measure::{
-    Credentials, OpenedWorkload, WorkloadInputs, adapter, open, prompts_needed, tokenizer,
+    Credentials, OpenedWorkload, WorkloadInputs, open, prompts_needed, tokenizer,
 };
-use tokometer_plan::{Lora, Plan, Timing};
+use tokometer_plan::{ClassDraw, Plan, Timing};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
 use tokometer_tokenize::{Specials, Tokenizer};
@@ -90,8 +90,43 @@ impl Asks {
 /// prompts are turns of conversations.
 fn is_drawn(plan: &Plan, options: &random::Options) -> bool {
     let prompts = &plan.prompts;
+    let has_own = plan.classes.iter().any(|class| class.workload.is_some());
+    let is_whole = prompts.max_model_len.is_none() && prompts.turns.is_none();
     let is_plain = options.content_path.is_none() && options.cache_hit_fraction <= 0.0;
-    is_plain && prompts.max_model_len.is_none() && prompts.turns.is_none()
+    is_plain && is_whole && !has_own
+}
+
+/// What the requests of each class ask of an engine.
+#[derive(Debug, Clone)]
+struct ClassAsks {
+    draw: Option<ClassDraw>,
+    /// Priority and adapter of each.
+    of_each: Vec<(i32, Option<u32>)>,
+}
+
+impl ClassAsks {
+    fn of(plan: &Plan) -> Self {
+        let adapters: Vec<&String> =
+            plan.classes.iter().filter_map(|class| class.lora.as_ref()).collect();
+        let number = |name: &String| adapters.iter().position(|one| *one == name);
+        let each = |class: &tokometer_plan::Class| {
+            let lora = class.lora.as_ref().and_then(number).and_then(|at| u32::try_from(at).ok());
+            (i32::try_from(class.priority.unwrap_or(0)).unwrap_or(0), lora)
+        };
+        Self { draw: ClassDraw::of(plan), of_each: plan.classes.iter().map(each).collect() }
+    }
+
+    fn with_seed(&self, seed: Seed) -> Self {
+        let draw = self.draw.as_ref().map(|draw| draw.with_seed(seed));
+        Self { draw, of_each: self.of_each.clone() }
+    }
+
+    /// The request as its class makes it; `key` is its session, or its index.
+    fn put(&self, ask: Ask, key: u64) -> Ask {
+        let Some(draw) = &self.draw else { return ask };
+        let (priority, lora) = self.of_each[draw.class_of(key)];
+        Ask { priority, lora, ..ask }
+    }
 }
 
 /// Tokens per block where equal beginnings are reused.
@@ -106,8 +141,8 @@ pub(super) struct RandomLengths {
     output: Span,
     prefix_tokens: u32,
     prefix_hashes: Box<[u64]>,
-    lora: Option<Lora>,
     cancel: Option<Cancellation>,
+    classes: ClassAsks,
     seed: Seed,
     count: u64,
 }
@@ -125,8 +160,8 @@ impl RandomLengths {
             output: Span::around(options.output_len, ratio.output, plan.conventions),
             prefix_tokens: options.prefix_len,
             prefix_hashes: (0..blocks).map(|at| stream.draw(u64::from(at))).collect(),
-            lora: plan.request.lora.clone(),
             cancel: plan.load.cancel,
+            classes: ClassAsks::of(plan),
             seed: Seed(plan.seed),
             count: prompts_needed(&plan.load),
         })
@@ -134,7 +169,8 @@ impl RandomLengths {
 
     /// As many requests of another seed.
     pub(super) fn with_seed(&self, seed: Seed, count: u64) -> Self {
-        Self { seed, count, ..self.clone() }
+        let classes = self.classes.with_seed(seed);
+        Self { classes, seed, count, ..self.clone() }
     }
 }
 
@@ -146,12 +182,12 @@ impl RequestSource for RandomLengths {
     fn ask(&self, index: u64) -> Ask {
         let mut generator = self.seed.stream("lengths").at(index);
         let prompt = self.prefix_tokens + self.prompt.draw(&mut generator);
-        Ask {
+        let ask = Ask {
             block_hashes: self.prefix_hashes.clone(),
-            lora: self.lora.as_ref().map(|lora| adapter(lora, index, None, self.seed)),
             cancel: self.cancel.and_then(|cancel| cancel.of(self.seed, index)),
             ..Ask::new(prompt, self.output.draw(&mut generator))
-        }
+        };
+        self.classes.put(ask, index)
     }
 
     fn has_cancels(&self) -> bool {
@@ -164,9 +200,9 @@ pub(super) struct Listed {
     opened: OpenedWorkload,
     tokenizer: Arc<dyn Tokenizer>,
     block_tokens: Option<u32>,
-    lora: Option<Lora>,
     cancel: Option<Cancellation>,
     seed: Seed,
+    classes: ClassAsks,
     remarks: Vec<String>,
     made: Arc<Vec<Ask>>,
     /// The turns of the session that was looked at last.
@@ -204,9 +240,9 @@ impl Listed {
             opened,
             tokenizer: counted.tokenizer,
             block_tokens: shared_blocks(profile),
-            lora: plan.request.lora.clone(),
             cancel: plan.load.cancel,
             seed: Seed(plan.seed),
+            classes: ClassAsks::of(plan),
             remarks,
             made: Arc::default(),
             session: (None, Vec::new()),
@@ -260,9 +296,9 @@ impl Listed {
             block_hashes: hashes,
             possible_cached_tokens: possible,
             cancel: self.cancel.and_then(|cancel| cancel.of(self.seed, at)),
-            lora: self.lora.as_ref().map(|lora| adapter(lora, at, planned.position, self.seed)),
             ..Ask::new(prompt_tokens, output_tokens)
         };
+        let ask = self.classes.put(ask, planned.position.map_or(at, |after| after.session));
         Ok(match planned.position {
             Some(position) => self.placed(position, ask),
             None => ask,
@@ -400,9 +436,9 @@ mod tests {
     #[test]
     fn a_predicted_conversation_uses_one_adapter() {
         let turns = r#""turns": {"least": 2, "most": 2, "think_ms": 0.0}"#;
-        let lora = r#""lora": {"alpha": 1.5, "assignment": "round-robin", "names": ["a", "b"]}"#;
+        let classes = r#""class_order": "round-robin", "classes": [{"name": "a", "lora": "a"}, {"name": "b", "lora": "b"}]"#;
         let line = format!(
-            r#"{{"load": {{"num_prompts": 3}}, "prompts": {{{turns}}}, "request": {{{lora}}}, {TURNS}}}"#
+            r#"{{"load": {{"num_prompts": 3}}, "prompts": {{{turns}}}, {classes}, {TURNS}}}"#
         );
         let (mut listed, _) = asks(&line, "default");
         let source = listed.source(6, Seed(0)).unwrap();

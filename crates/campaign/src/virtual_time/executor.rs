@@ -4,8 +4,8 @@ use tokometer_base::Nanos;
 use tokometer_base::refusal::Refusal;
 use tokometer_decide::sequential::overloaded_at;
 use tokometer_measure::Credentials;
-use tokometer_plan::{Overload, Plan};
-use tokometer_record::{RunReader, Stop, Timeline};
+use tokometer_plan::{ClassDraw, Overload, Plan};
+use tokometer_record::{AttemptId, RunReader, Stop, Timeline};
 use tokometer_sim::Profile;
 use tokometer_twin::{BeyondRange, LoadSide, PredictOptions};
 
@@ -85,7 +85,15 @@ impl Executor for Virtual {
         let predicted = &mut point.prediction;
         let mut end = record::end(predicted.figures.over(), predicted.end, &info);
         let mut took = predicted.end;
-        let rows = std::mem::take(&mut predicted.timelines);
+        let mut rows = std::mem::take(&mut predicted.timelines);
+        if let Some(draw) = ClassDraw::of(plan) {
+            for AttemptId { index, session, class, lora, .. } in
+                rows.iter_mut().map(|row| &mut row.identity)
+            {
+                let own = &plan.classes[draw.class_of(session.unwrap_or(*index))];
+                (*class, *lora) = (Some(own.name.clone()), own.lora.clone());
+            }
+        }
         let is_shown = self.depth == PredictionDepth::Seeds;
         // What is shown is the whole run, however long its queue grows.
         if let Some(at) = stopped_at(&rows, plan).filter(|_| !is_shown) {

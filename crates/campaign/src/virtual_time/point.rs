@@ -98,7 +98,7 @@ impl Virtual {
         loop {
             let workload = RequestLoad {
                 asks: asks.source(count, seed)?,
-                arrivals,
+                arrivals: arrivals.clone(),
                 max_concurrency: load.max_concurrency,
                 max_sessions: load.most_sessions(plan.conventions),
                 duration: load.duration_s.map(Nanos::from_secs_f64),

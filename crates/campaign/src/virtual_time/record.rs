@@ -31,7 +31,12 @@ impl Virtual {
                 .zip(targets)
                 .map(|(engine, target)| described(engine, target))
                 .collect(),
-            load: plan.load.asked(plan.ab_blocks().map_or(count, |ab| ab.whole_pairs(count))),
+            load: plan.load.asked(
+                plan.ab_blocks().map_or(count, |ab| ab.whole_pairs(count)),
+                plan.conventions,
+                Seed(plan.seed),
+            ),
+            classes: plan.recorded_classes(),
             dataset: plan.workload.name().to_owned(),
             tokenizer: asks.tokenizer_name(),
             plan: serde_json::to_value(plan).unwrap_or_default(),

@@ -89,8 +89,9 @@ fn load_words(load: &Load, noun: &str) -> String {
     let count = count.map(|count| format!("{count} {noun}"));
     let rate = if load.timing == Timing::Trace {
         "at the times of a trace".to_owned()
-    } else if let Some(ramp) = load.ramp {
-        format!("at {} to {} req/s", ramp.from, ramp.to)
+    } else if !load.stages.is_empty() {
+        let stages: Vec<String> = load.stages.iter().map(ToString::to_string).collect();
+        format!("in stages ({})", stages.join(", "))
     } else if load.request_rate.0.is_finite() {
         format!("at {} req/s", load.request_rate.0)
     } else if let Some(cap) = load.max_concurrency {
@@ -103,7 +104,7 @@ fn load_words(load: &Load, noun: &str) -> String {
 
 /// How long a run takes by its plan: until its time is over, or its last request is sent.
 fn seconds(load: &Load) -> Option<f64> {
-    let is_flat = load.timing == Timing::Rate && load.ramp.is_none();
+    let is_flat = load.timing == Timing::Rate && load.stages.is_empty();
     let rate = Some(load.request_rate.0).filter(|rate| is_flat && rate.is_finite());
     let by_rate = load.num_prompts.zip(rate).map(|(count, rate)| count as f64 / rate);
     match (load.duration_s, by_rate) {

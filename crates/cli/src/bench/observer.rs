@@ -74,9 +74,9 @@ fn title(run: &RunInProgress<'_>) -> String {
     }
 }
 
-/// The rate that the plan asks for; `None` for a ramp, a trace, and without a limit.
+/// The rate that the plan asks for; `None` for stages, a trace, and without a limit.
 fn target_rate(load: &Load) -> Option<f64> {
-    let is_flat = load.ramp.is_none() && load.timing == Timing::Rate;
+    let is_flat = load.stages.is_empty() && load.timing == Timing::Rate;
     Some(load.request_rate.0).filter(|rate| is_flat && rate.is_finite())
 }
 

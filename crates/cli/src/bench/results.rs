@@ -15,7 +15,6 @@ use tokometer_compat::files::{
 use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
 use tokometer_record::{RunInfo, STDOUT, write_whole};
 use tokometer_report::export::write_file;
-use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::SummarisedRun;
 use crate::exit::{Refusal, RefusalKind};
@@ -98,18 +97,16 @@ pub(crate) fn write(
 /// Each whole rate that a ramp reached and when, as vLLM's `rps_change_events`. `None` where the
 /// load has no ramp over a known number of requests.
 fn rate_changes(plan: &Plan, info: &RunInfo, begin: Nanos) -> Option<Vec<Value>> {
-    let count = info.load.planned_requests.filter(|_| plan.load.ramp.is_some())?;
-    let arrivals = plan.load.arrivals(plan.conventions);
-    let Arrivals::Paced(pace) = arrivals else { return None };
-    let extent = schedule::SendLimit { count: Some(count), duration: None };
-    let mut offsets = Offsets::new(&arrivals, extent, Seed(plan.seed)).ok()?;
+    let count = info.load.planned_requests.filter(|_| info.load.ramp().is_some())?;
+    let load = plan.load.stages.first()?.load;
+    let mut offsets = plan.load.offsets(Some(count), plan.conventions, Seed(plan.seed)).ok()?;
     let start = info.started.0 + (begin - info.origin).0;
     let last = count.saturating_sub(1).max(1) as f64;
-    let mut reached = pace.curve.rate_at(0.0).floor();
+    let mut reached = load.rate_at(0.0).floor();
     let mut changes = vec![change(reached, start)];
     for index in 0..count {
         let at = start + offsets.advance()?.0;
-        let rate = pace.curve.rate_at(index as f64 / last).floor();
+        let rate = load.rate_at(index as f64 / last).floor();
         while reached < rate {
             reached += 1.0;
             changes.push(change(reached, at));

@@ -301,3 +301,81 @@ fn numbers_that_mean_nothing_are_refused_for_every_flag() {
 fn a_block_without_a_second_target_is_refused() {
     assert_eq!(refused("--block 5").unwrap(), "while parsing");
 }
+
+#[test]
+fn stages_are_the_length_and_the_load_of_a_run() {
+    let staged = plan("--stages 2m@5/s,30s@5..50/s,2m@8session");
+    assert_eq!(staged.load.stages.len(), 3);
+    assert_eq!((staged.load.num_prompts, staged.load.duration_s), (None, Some(270.0)));
+    let ramp = "--ramp-up-strategy exponential --ramp-up-start-rps 1 --ramp-up-end-rps 9 -n 50";
+    let ramp = plan(ramp);
+    assert_eq!(ramp.load.stages[0].to_string(), "run@1..9/s exponential");
+    assert_eq!((ramp.load.num_prompts, ramp.load.duration_s), (Some(50), None));
+}
+
+#[test]
+fn classes_come_from_flags_and_a_mix_of_adapters_is_a_set_of_them() {
+    let mix = plan("--lora-modules a b --lora-request-distribution skewed --lora-zipf-alpha 2");
+    let of = |plan: &Plan| -> Vec<_> {
+        plan.classes
+            .iter()
+            .map(|class| (class.name.clone(), class.lora.clone(), class.weight))
+            .collect()
+    };
+    let adapter = |name: &str, weight| (name.to_owned(), Some(name.to_owned()), weight);
+    assert_eq!(of(&mix), [adapter("a", 1.0), adapter("b", 0.5)]);
+    let words =
+        ["bench", "--class", "name=chat rate=3 priority=0 goodput.ttft=500 headers.x-tenant=a"];
+    let batch = ["--class", "name=batch rate=1 workload.input_len=2000 extra_body.min_tokens=3"];
+    let words: Vec<String> = words.iter().chain(&batch).map(|word| (*word).to_owned()).collect();
+    let typed = parse(&words).unwrap();
+    let Command::Bench(args) = typed.command else { panic!() };
+    let lowered = lower(&args.bench, &typed.order, &Environment::default()).unwrap();
+    let plan = &lowered.points[0].plan;
+    assert!((plan.load.request_rate.0 - 4.0).abs() < 1e-9, "rates add up");
+    let [chat, batch] = &plan.classes[..] else { panic!("{:?}", plan.classes) };
+    assert_eq!(
+        (chat.priority, chat.goodput["ttft"], chat.workload.is_some()),
+        (Some(0), 500.0, false)
+    );
+    let own = serde_json::to_value(&batch.workload).unwrap();
+    assert_eq!((&own["input_len"], &own["dataset"]), (&2000.into(), &"random".into()));
+}
+
+#[test]
+fn loads_that_contradict_themselves_say_what_to_write_instead() {
+    let check = |line: &str, words: &[&str]| {
+        let said = refused(line).unwrap_or_else(|| panic!("{line} is accepted"));
+        assert!(words.iter().all(|word| said.contains(word)), "{line}: {said}");
+    };
+    check("--stages 5/s", &["no length", "`2m@5/s`"]);
+    check("--stages 2m@-5/s", &["must not be negative"]);
+    check("--stages 2m@0/s", &["have no request"]);
+    for other in ["--request-rate 5", "-n 5", "--duration 5s", "--max-sessions 5"] {
+        check(&format!("--stages 2m@5/s {other}"), &["`--stages` together with `--"]);
+    }
+    let ramp = "--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 9";
+    check(&format!("{ramp} --stages 2m@5/s"), &["`--stages` together with `--ramp-up-strategy`"]);
+    check(
+        &format!("{ramp} --request-rate 5"),
+        &["`--ramp-up-strategy` together with `--request-rate`"],
+    );
+    check("--class=weight=1", &["no name; write `name=chat`"]);
+    check("--class=name=a --lora-modules x", &["`--lora-modules` together with `--class`"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let plan = |classes: &str, words: &[&str]| {
+        std::fs::write(file.path(), classes).unwrap();
+        check(&format!("--plan {}", file.path().display()), words);
+    };
+    let class = |rest: &str| format!("[[classes]]\nname = \"a\"\n{rest}");
+    plan(&class("weight = 0"), &["the weight 0 of the class `a`", "greater than zero"]);
+    plan(&class("weight = -1"), &["the weight -1"]);
+    plan(&class("rate = -2"), &["the rate -2"]);
+    plan(&class("colour = 1"), &["unknown key `colour`"]);
+    plan(&class("goodput = { itl = 5 }"), &["objective `itl`"]);
+    plan(&class("").repeat(2), &["the name `a`"]);
+    plan(&format!("{}[[classes]]\nname = \"b\"\nrate = 1\n", class("")), &["every class a `rate`"]);
+    let rare =
+        format!("{}[[classes]]\nname = \"b\"\nweight = 1e-9\n[load]\nnum_prompts = 20", class(""));
+    plan(&rare, &["no request belongs to the class `b`: there are 20", "raise its weight"]);
+}

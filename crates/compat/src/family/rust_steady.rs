@@ -51,7 +51,7 @@ pub(super) fn window(
     percentiles: &[f64],
 ) -> Option<SteadyWindow> {
     let cap =
-        load.max_concurrency.filter(|_| load.request_rate.is_none() && load.ramp.is_none())?;
+        load.max_concurrency.filter(|_| load.request_rate.is_none() && load.stages.is_empty())?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below the cap")]
     let threshold = ((THRESHOLD * f64::from(cap)).ceil() as u32).max(1);
     let Crossing { begin, end, peak } = crossing(rows, u64::from(threshold))?;

@@ -1,6 +1,7 @@
 //! The files' schemas, and that reading gives back what was written.
 
 use serde_json::Value;
+use tokometer_record::RecordedStage;
 
 use super::*;
 use crate::from_summary::{Selection, from_summary};
@@ -95,7 +96,11 @@ fn file_names_follow_the_tools_rules() {
     info.load.max_concurrency = None;
     info.load.request_rate = None;
     check(&info, Some("mine"), "mine-infqps-model-8b-20251009-085320.json");
-    info.load.ramp = Some(("linear".to_owned(), 1.0, 20.0));
+    info.load.stages = vec![RecordedStage {
+        text: "run@1..20/s".to_owned(),
+        rates: Some((1.0, 20.0)),
+        ..RecordedStage::default()
+    }];
     check(&info, None, "vllm-ramp-up-linear-1qps-20qps-model-8b-20251009-085320.json");
     assert_eq!(sglang_file_name(&info, 100, Some((80, 16))), "vllm_1009_100_80_16.jsonl");
     assert_eq!(sglang_file_name(&info, 100, None), "vllm_1009_100_random.jsonl");

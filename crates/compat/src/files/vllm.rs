@@ -6,7 +6,7 @@ use tokometer_figures::family::{Detail, ProbeFigures};
 use tokometer_figures::figure::Statistic;
 use tokometer_figures::server::Speculation;
 use tokometer_figures::{Family, FamilyFigures, ListStats};
-use tokometer_record::{RecordedLoad, RunInfo};
+use tokometer_record::{RecordedLoad, RecordedRamp, RunInfo};
 
 use super::object::Object;
 use super::{Extent, ResultFile, metric_key, provenance};
@@ -32,8 +32,8 @@ pub(super) fn date(time: WallNanos, form: &str) -> String {
 pub fn vllm_file_name(info: &RunInfo, label: Option<&str>) -> String {
     let (backend, model) = target(info);
     let base = label.unwrap_or(backend);
-    let rate = match (&info.load.ramp, info.load.request_rate) {
-        (Some((strategy, begin, end)), _) => format!("ramp-up-{strategy}-{begin}qps-{end}qps"),
+    let rate = match (info.load.ramp(), info.load.request_rate) {
+        (Some(RecordedRamp { shape, from, to }), _) => format!("ramp-up-{shape}-{from}qps-{to}qps"),
         (None, Some(rate)) => format!("{}qps", python_float(rate)),
         (None, None) => "infqps".to_owned(),
     };
@@ -98,10 +98,10 @@ fn set_load(object: &mut Object, load: &RecordedLoad) {
     }
     object.set("burstiness", load.burstiness);
     object.set("max_concurrency", load.max_concurrency);
-    if let Some((strategy, begin, end)) = &load.ramp {
-        object.set("ramp_up_strategy", strategy);
-        object.set("ramp_up_start_rps", begin);
-        object.set("ramp_up_end_rps", end);
+    if let Some(RecordedRamp { shape, from, to }) = load.ramp() {
+        object.set("ramp_up_strategy", shape);
+        object.set("ramp_up_start_rps", from);
+        object.set("ramp_up_end_rps", to);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokometer_base::Seed;
 use tokometer_base::seed::whole_between;
 use tokometer_figures::figure::{Figure, Quantity};
-use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
+use tokometer_schedule::{Arrivals, First, Pace};
 use tokometer_sim::Profile;
 use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};
 
@@ -35,8 +35,7 @@ fn run(scale: f64, seed: Seed) -> Run {
         Ask::new(tokens(128, 384), tokens(32, 96))
     };
     let asks: Vec<Ask> = (0..REQUESTS).map(ask).collect();
-    let pace =
-        Pace { curve: RateCurve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
+    let pace = Pace::flat(10.0, Some(1.0), First::Waits);
     let workload = RequestLoad::burst(asks).arriving(Arrivals::Paced(pace));
     let figures = predict(&profile, &workload, seed, PredictOptions::default()).unwrap().figures;
     let values = BTreeMap::from([

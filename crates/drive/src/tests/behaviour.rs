@@ -10,7 +10,7 @@ use tokometer_client::Dialect;
 use tokometer_record::{
     EventKind, FailureKind, Outcome as End, Phase, StampSource, Stop, Timeline,
 };
-use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
+use tokometer_schedule::{Arrivals, First, Pace};
 
 use super::server::{
     AfterResponse, answer, config, finish, head, item, read_request, refuse, run, run_source,
@@ -369,8 +369,7 @@ fn a_run_that_needs_a_warm_up_ends_when_none_is_answered() {
 fn a_pace_is_kept_from_the_plan_and_never_early() {
     let address = serve_answers(1);
     let mut config = config(address, 40, 100);
-    let curve = RateCurve::Flat { rate: 1_000.0 };
-    config.arrivals = Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
+    config.arrivals = Arrivals::Paced(Pace::flat(1_000.0, Some(1.0), First::Waits));
     config.seed = Seed(9);
     let outcome = run(config);
     let begin = outcome.end.measure_begin;

@@ -18,7 +18,7 @@ pub(crate) fn lateness(rows: &[RequestRow], load: &RecordedLoad, division: Divis
     let class = LoadClass::of(load);
     let begin = rows.iter().map(|row| row.start).min().unwrap_or(Nanos::ZERO);
     match class {
-        LoadClass::Open | LoadClass::Ramp => rows.iter().map(RequestRow::lateness).collect(),
+        LoadClass::Open | LoadClass::Staged => rows.iter().map(RequestRow::lateness).collect(),
         LoadClass::Burst => rows.iter().map(|row| row.start - begin).collect(),
         LoadClass::Closed => refills(rows, load.max_concurrency.unwrap_or(1), division),
     }

@@ -49,6 +49,7 @@ impl Scene {
             observed: self.observed.clone(),
             unsteady: self.unsteady,
             overload: self.overload,
+            parts: Vec::new(),
         }
     }
 

@@ -104,6 +104,7 @@ fn unjudged(summary: &Summary, info: &RunInfo, health: Option<&Health>) -> Unjud
         observed: Observed::default(),
         unsteady: None,
         overload: None,
+        parts: Vec::new(),
     }
 }
 

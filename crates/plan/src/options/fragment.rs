@@ -33,6 +33,22 @@ pub struct ContentFiles {
     pub canary: Option<PathBuf>,
 }
 
+/// The three flags of a ramp in vLLM's client.
+#[derive(Debug, Clone, Default)]
+pub struct RampFlags {
+    pub shape: Option<String>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+}
+
+/// The flags of an adapter mix in vLLM's and SGLang's clients.
+#[derive(Debug, Clone, Default)]
+pub struct LoraFlags {
+    pub names: Vec<String>,
+    pub assignment: Option<String>,
+    pub alpha: Option<String>,
+}
+
 /// What happens with results besides the plan.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
@@ -94,6 +110,8 @@ pub struct Fragment {
     pub api_key: Option<ApiKey>,
     pub api_key_file: Option<PathBuf>,
     pub files: ContentFiles,
+    pub ramp: RampFlags,
+    pub lora: LoraFlags,
     pub calibrate: bool,
     pub budget: Option<String>,
     pub html: Option<PathBuf>,

@@ -1,13 +1,14 @@
 //! When requests are sent, and when a run ends.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokometer_base::Cancellation;
 use tokometer_decide::sequential::PrecisionGoal;
+use tokometer_schedule::Stage;
 
-use super::row::Kind::{Choice, Count, Counts, Number, Parsed, Rate, Rates, Time};
+use super::row::Kind::{Choice, Count, Counts, Number, Parsed, Rate, Rates, Repeated, Time};
 use super::row::{option, other, switch};
 use super::{Fragment, Group, MOST_REQUESTS, number};
-use crate::Content;
+use crate::{Content, PartialClass};
 
 /// Requests in flight: more than a machine has ports for.
 const MOST_IN_FLIGHT: f64 = 1e6;
@@ -23,6 +24,8 @@ pub(super) const GROUPS: &[Group] = &[
             .also(&[other("sweep-request-rate", "R")]),
         option("burstiness", "SHAPE", Rate, "Burstiness of arrivals: 1 is a Poisson process, below 1 burstier, inf constant intervals")
             .sets("load.burstiness").default("1").known("PRO"),
+        option("class", "KEYS", Repeated(class), "A class of requests, such as \"name=chat weight=3 priority=0 goodput.ttft=500\" (the keys of `[[classes]]`); repeat it for each")
+            .sets("classes"),
         option("max-concurrency", "N", Counts, "Requests in flight, or a list [default: no limit]")
             .short('c').sets("load.max_concurrency").most(MOST_IN_FLIGHT).known("PRSO")
             .remark("a list makes a sweep").also(&[other("sweep-max-concurrency", "R")]),
@@ -30,12 +33,14 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("load.max_sessions").most(MOST_IN_FLIGHT),
         option("cancel", "RULE", Parsed(cancellation), "Cancel a share of the requests as their users would, such as \"10% after 20 tokens\" or \"10% after 2s\"")
             .sets("load.cancel"),
-        option("ramp-up-strategy", "HOW", Choice(&["linear", "exponential"]), "Ramp the request rate up, linearly or exponentially")
-            .sets("load.ramp.strategy").known("PR"),
+        option("stages", "LIST", Parsed(stages), "Stages of the load, such as \"2m@5/s, 30s@5..50/s, 2m@8 sessions\"")
+            .sets("load.stages"),
+        option("ramp-up-strategy", "HOW", Choice(&["linear", "exponential"]), "Ramp the request rate up over the whole run, linearly or exponentially")
+            .text(|to| &mut to.ramp.shape).known("PR").remark("becomes a stage as long as the run"),
         option("ramp-up-start-rps", "RATE", Number, "Request rate at the start of the ramp-up")
-            .sets("load.ramp.from").known("PR"),
+            .text(|to| &mut to.ramp.from).known("PR"),
         option("ramp-up-end-rps", "RATE", Number, "Request rate at the end of the ramp-up")
-            .sets("load.ramp.to").known("PR"),
+            .text(|to| &mut to.ramp.to).known("PR"),
         option("warmup-requests", "N", Count, "Warm-up requests of at most 32 output tokens, as in SGLang's `bench_serving`")
             .put(warmup_requests).known("S")
             .remark("as `--num-warmups`, with at most 32 output tokens"),
@@ -78,6 +83,44 @@ fn seed(to: &mut Fragment, seed: &str) -> Result<(), String> {
 
 fn cancellation(text: &str) -> Result<Value, String> {
     text.parse::<Cancellation>().map(|cancellation| Value::from(String::from(cancellation)))
+}
+
+fn stages(text: &str) -> Result<Value, String> {
+    serde_json::to_value(Stage::list(text)?).map_err(|why| why.to_string())
+}
+
+/// Words `KEY=VALUE`, with dots for inner keys, as a table of a plan file.
+fn class(text: &str) -> Result<Value, String> {
+    let mut class = Map::new();
+    for word in text.split_whitespace() {
+        let (key, value) = word
+            .split_once('=')
+            .ok_or_else(|| format!("`{word}` has no value; write it as `weight=3`"))?;
+        let (path, key) = key.rsplit_once('.').unwrap_or(("", key));
+        let value = match serde_json::from_str(value) {
+            Ok(value) if !matches!(path, "headers") && key != "name" && key != "lora" => value,
+            _ => Value::from(value),
+        };
+        if path == "headers" {
+            let headers = class.entry(path).or_insert_with(|| Value::Array(Vec::new()));
+            headers.as_array_mut().into_iter().for_each(|all| all.push(json!([key, value])));
+            continue;
+        }
+        let mut inner = &mut class;
+        for name in path.split('.').filter(|name| !name.is_empty()) {
+            let table = inner.entry(name).or_insert_with(|| Value::Object(Map::new()));
+            inner = table.as_object_mut().ok_or_else(|| format!("`{name}` is given twice"))?;
+        }
+        if inner.insert(key.to_owned(), value).is_some() {
+            return Err(format!("`{key}` is given twice"));
+        }
+    }
+    let checked = serde_json::from_value::<PartialClass>(Value::Object(class.clone()));
+    match checked {
+        Err(why) => Err(why.to_string()),
+        Ok(one) if one.name.is_none() => Err("it has no name; write `name=chat`".to_owned()),
+        Ok(_) => Ok(Value::Object(class)),
+    }
 }
 
 fn precision_goal(text: &str) -> Result<Value, String> {

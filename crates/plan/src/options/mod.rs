@@ -21,7 +21,8 @@ mod workload;
 
 pub use client::{JUDGED, percentiles};
 pub use fragment::{
-    ContentFiles, Fragment, GivenOption, OptionList, OutputArgs, ShardArgs, is_set, set_key,
+    ContentFiles, Fragment, GivenOption, LoraFlags, OptionList, OutputArgs, RampFlags, ShardArgs,
+    is_set, set_key,
 };
 pub use load::SGLANG_WARMUP_TOKENS;
 pub use output::ADDRESSED;
@@ -87,8 +88,19 @@ mod tests {
     /// Every row names a field of the right type, and its default is a value.
     #[test]
     fn every_option_sets_what_its_row_says() {
-        let words = ["1", "a=b", "{}", "a", "http://h", "p99 ttft ±10%", "h:1:127.0.0.1", "ttft:5"];
-        let words = words.into_iter().chain(["{\"image\": 1}", "{(256, 256, 1): 1.0}", "5s"]);
+        let words = [
+            "1",
+            "a=b",
+            "{}",
+            "a",
+            "http://h",
+            "p99 ttft ±10%",
+            "h:1:127.0.0.1",
+            "ttft:5",
+            "name=a",
+        ];
+        let words =
+            words.into_iter().chain(["{\"image\": 1}", "{(256, 256, 1): 1.0}", "5s", "2m@5/s"]);
         // The three files of TLS need each other in a circle.
         for row in rows().filter(|row| !row.flag.starts_with("shard-tls")) {
             let choice = match row.kind {

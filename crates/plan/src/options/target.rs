@@ -69,14 +69,15 @@ pub(super) const GROUPS: &[Group] = &[
         option("ready-check-timeout-sec", "SECONDS", Seconds, "Seconds to wait for the server to become ready")
             .sets("phases.ready_timeout_s").defaults("0", "60").known("PRS")
             .remark("with vLLM's conventions the first prompt is sent, with SGLang's the model list is requested"),
-        option("lora-modules", "NAME", Texts, "LoRA adapters to distribute the requests over")
-            .sets("request.lora.names").known("PRO").also(&[other("lora-name", "S")]),
+        option("lora-modules", "NAME", Texts, "LoRA adapters to distribute the requests over: a class for each")
+            .put(|to, name| { to.lora.names.push(name.to_owned()); Ok(()) }).without(&["class"])
+            .known("PRO").also(&[other("lora-name", "S")]),
         option("lora-assignment", "HOW", Choice(&["random", "round-robin"]), "How LoRA adapters are assigned to requests")
-            .sets("request.lora.assignment").known("PR"),
+            .text(|to| &mut to.lora.assignment).needs(&["lora-modules"]).known("PR"),
         option("lora-request-distribution", "HOW", Choice(&["uniform", "distinct", "skewed"]), "How LoRA adapters are assigned to requests, as in SGLang's `bench_serving`")
-            .sets("request.lora.assignment").known("S"),
+            .text(|to| &mut to.lora.assignment).needs(&["lora-modules"]).known("S"),
         option("lora-zipf-alpha", "ALPHA", Number, "Zipf exponent of the skewed assignment [default: 1.5]")
-            .sets("request.lora.alpha").known("S"),
+            .text(|to| &mut to.lora.alpha).needs(&["lora-modules"]).known("S"),
         switch("flush-cache", "flush", "Flush the server's prefix cache after the warm-up and before each point of a sweep")
             .sets("phases.cache").known("S").also(&[other("reset-prefix-cache", "R")]),
         option("flush-cache-timeout", "SECONDS", Seconds, "Timeout of the flush in seconds")

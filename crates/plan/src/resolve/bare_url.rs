@@ -105,7 +105,8 @@ pub fn load_flag(args: &Fragment) -> Option<&'static str> {
 }
 
 /// Flags that say when requests are sent, how many, or how long.
-const LOAD_FLAGS: [&str; 14] = [
+const LOAD_FLAGS: [&str; 15] = [
+    "stages",
     "trace",
     "max-sessions",
     "request-rate",

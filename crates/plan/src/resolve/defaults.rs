@@ -11,6 +11,7 @@ use tokometer_base::{Conventions, IgnoreEos, Partial};
 use tokometer_client::settings::Delivery;
 use tokometer_client::{self as client, Dialect, UsageReports};
 use tokometer_compat::{Metric, Selection};
+use tokometer_schedule::Length;
 use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Spec, Templating};
 
 use super::foreign;
@@ -26,6 +27,7 @@ pub(crate) struct Situation {
     pub(crate) is_addressed: bool,
     pub(crate) has_load: bool,
     pub(crate) has_duration: bool,
+    pub(crate) has_stages: bool,
 }
 
 impl Situation {
@@ -43,7 +45,9 @@ impl Situation {
             dataset: dataset.unwrap_or_else(|| dataset_of(conventions).to_owned()),
             is_addressed: !part.targets.is_empty(),
             has_load: !part.load.is_unset(),
-            has_duration: part.load.duration_s.is_some(),
+            has_duration: part.load.duration_s.is_some()
+                || part.load.stages.iter().flatten().any(|stage| stage.length != Length::Run),
+            has_stages: part.load.stages.is_some(),
         })
     }
 
@@ -206,7 +210,11 @@ fn address(situation: &Situation) -> Address {
 
 /// Traces keep their own times by default.
 fn timing(situation: &Situation) -> Timing {
-    if situation.has_dataset(Spec::is_traced) { Timing::Trace } else { Timing::Rate }
+    if situation.has_dataset(Spec::is_traced) && !situation.has_stages {
+        Timing::Trace
+    } else {
+        Timing::Rate
+    }
 }
 
 /// vLLM's tool lets no answer to random prompts end early where the server uses OpenAI's routes,

@@ -45,7 +45,7 @@ pub(super) fn remarks(plan: &Plan) -> Option<String> {
     let is_capped = load.max_concurrency.is_some();
     let queue = asks(Quantity::ClientQueue).filter(|_| !is_capped);
     let queued = asks(Quantity::E2eFromIntended)
-        .filter(|_| !(is_capped && (load.request_rate.0.is_finite() || load.ramp.is_some())));
+        .filter(|_| !(is_capped && (load.request_rate.0.is_finite() || !load.stages.is_empty())));
     let (name, needed) = queue
         .map(|name| (name, "`--max-concurrency`"))
         .or(queued.map(|name| (name, "`--max-concurrency` and a finite `--request-rate`")))?;

@@ -11,6 +11,7 @@
 
 mod bare_url;
 mod check;
+mod classes;
 mod constraints;
 mod defaults;
 mod figures;
@@ -20,6 +21,7 @@ mod origin;
 mod points;
 mod preset;
 mod secrets;
+mod stages;
 mod turns;
 
 use std::io;
@@ -137,6 +139,12 @@ fn completed(args: &Fragment, read: ReadText) -> Result<Fragment, Refusal> {
     if let Some(rows) = constraints::canaries(&args.files, read)? {
         part.canary.get_or_insert_default().rows = Some(rows);
     }
+    if let Some(ramp) = stages::of_ramp(&args.ramp)? {
+        part.load.stages = Some(vec![ramp]);
+    }
+    if let Some(mix) = args.lora.mix()? {
+        (part.classes, part.class_order) = (mix.classes, Some(mix.order));
+    }
     figures::put_names(part)?;
     Ok(fragment)
 }
@@ -250,6 +258,10 @@ impl<'a> Lowering<'a> {
 
     fn stack(&mut self, section: &PlanSection) -> Result<Stack, Refusal> {
         let (mut file, mut changes) = (self.file.clone(), section.changes.clone());
+        if !self.typed.fragment.part.classes.is_empty() {
+            // Lists are merged by position, and a class is not a change of another one.
+            (file.classes, changes.classes) = (Vec::new(), Vec::new());
+        }
         let mut all = PartialPlan::default();
         self.presets.iter().for_each(|layer| all.merge(layer.fragment.part.clone()));
         all.merge(file.clone());
@@ -265,13 +277,15 @@ impl<'a> Lowering<'a> {
             // Options of another dataset mean nothing to this one.
             (file.workload, changes.workload) = (PartialSpec::default(), PartialSpec::default());
         }
+        stages::check_company(&all, self.layers().map(|layer| &layer.fragment))?;
         let has_target = !file.targets.is_empty() || !changes.targets.is_empty();
         let is_named = has_target || self.layers().any(|layer| layer.fragment.has_any(&TARGET));
         let is_listed = |field| self.layers().any(|layer| layer.lists(field));
         situation.is_addressed = is_named;
         situation.has_load = all.load.request_rate.is_some()
             || all.load.max_concurrency.is_some()
-            || all.load.ramp.is_some()
+            || all.load.stages.is_some()
+            || all.classes.iter().any(|class| class.rate.is_some())
             || is_listed(PlanField::REQUEST_RATE)
             || is_listed(PlanField::MAX_CONCURRENCY);
 
@@ -373,35 +387,13 @@ fn complete(part: PartialPlan, situation: &Situation) -> Result<Plan, Refusal> {
     let mut whole = defaults::defaults(situation)?;
     whole.merge(part);
     turns::put_second_target(&mut whole);
-    check_ramp(&whole)?;
+    classes::complete_prompts(&mut whole, situation)?;
     let mut plan = whole.complete().map_err(|why| {
         Refusal::usage(format!("cannot use the plan: {why}"), "`--print-plan` shows all fields")
     })?;
     turns::settle(&mut plan)?;
+    stages::settle(&mut plan)?;
+    classes::settle(&mut plan)?;
     constraints::settle(&mut plan);
     Ok(plan)
-}
-
-/// A ramp-up needs all three of its flags.
-fn check_ramp(part: &PartialPlan) -> Result<(), Refusal> {
-    let Some(ramp) = &part.load.ramp else { return Ok(()) };
-    let flags = [
-        ("`--ramp-up-strategy`", ramp.strategy.is_some()),
-        ("`--ramp-up-start-rps`", ramp.from.is_some()),
-        ("`--ramp-up-end-rps`", ramp.to.is_some()),
-    ];
-    let named = |is_wanted: bool| -> Vec<&str> {
-        flags.iter().filter(|(_, is_set)| *is_set == is_wanted).map(|(flag, _)| *flag).collect()
-    };
-    let missing = named(false).join(" and ");
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Refusal::usage(
-        format!(
-            "cannot use {} without {missing}: a ramp-up has a shape and two rates",
-            named(true).join(" and ")
-        ),
-        "write `--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 10`",
-    ))
 }

@@ -13,7 +13,7 @@ use crate::run::SCHEMA_VERSION;
 use crate::timeline::{
     AttemptId, ContentBytes, MergeWaits, Phase, RequestedLengths, TcpStats, Usage,
 };
-use crate::{Health, StampSource};
+use crate::{Health, RecordedClass, RecordedStage, StampSource};
 use proptest::prelude::*;
 use tokometer_base::Nanos;
 
@@ -48,7 +48,7 @@ fn a_plan_that_is_replaced_keeps_the_origin_of_its_rows() {
     assert_eq!((read.info().origin, read.info().name.as_str()), (Nanos(1_000), "renamed"));
 }
 
-/// The addresses and the proxy of a target, and the name of a ramp, were shown as the folder had them.
+/// The addresses and the proxy of a target, and the name of a stage, were shown as the folder had them.
 #[test]
 fn every_text_of_a_foreign_folder_is_fit_for_a_terminal() {
     let odd = || "a\u{1b}[2Jb".to_owned();
@@ -56,10 +56,13 @@ fn every_text_of_a_foreign_folder_is_fit_for_a_terminal() {
     let target = &mut info.targets[0];
     (target.server, target.proxy, target.addresses) = (Some(odd()), Some(odd()), vec![odd()]);
     (target.base_url, target.endpoint, target.model) = (odd(), odd(), odd());
-    info.load.ramp = Some((odd(), 1.0, 2.0));
+    info.load.stages = vec![RecordedStage { text: odd(), ..RecordedStage::default() }];
+    info.classes =
+        vec![RecordedClass { name: odd(), weight: 1.0, objectives: [(odd(), 1.0)].into() }];
     info.name = odd();
     let shown = info.printable();
-    let text = serde_json::to_string(&(&shown.targets, &shown.load, &shown.name)).unwrap();
+    let text =
+        serde_json::to_string(&(&shown.targets, &shown.load, &shown.name, &shown.classes)).unwrap();
     assert!(!text.contains("\\u001b"), "{text}");
 }
 

@@ -7,14 +7,14 @@ pub(super) enum LoadAxis {
     InFlight,
     Rate,
     Burst,
-    /// A trace or a ramp: no single number.
+    /// A trace or stages: no single number.
     Course,
 }
 
 impl LoadAxis {
     pub(super) fn of(load: &RecordedLoad) -> Self {
         match (load.request_rate, load.max_concurrency) {
-            _ if load.is_traced || load.ramp.is_some() => Self::Course,
+            _ if load.is_traced || !load.stages.is_empty() => Self::Course,
             (Some(_), _) => Self::Rate,
             (None, Some(_)) => Self::InFlight,
             (None, None) if load.planned_requests.is_some() => Self::Burst,
@@ -46,7 +46,7 @@ impl LoadAxis {
             Self::Burst => {
                 ["requests sent at once", "Bursts (all requests at once)", "bursts", "at once"]
             }
-            Self::Course => ["", "Traces and ramps", "", ""],
+            Self::Course => ["", "Traces and stages", "", ""],
         }
     }
 

@@ -10,13 +10,14 @@ use tokometer_figures::figure::{self, Figure, Quantity, Statistic};
 use tokometer_figures::sessions::Sessions;
 use tokometer_figures::steps;
 use tokometer_figures::summary::{Distribution, Summary};
-use tokometer_figures::{ConfidenceInterval, NoInterval, Verdict};
+use tokometer_figures::{ConfidenceInterval, NoInterval, PartKind, Verdict};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, RunInfo, Timeline};
 
 use super::lanes::{self, Lanes};
 use super::spread::Spread;
 use super::{PageAnswer, PageFact, RunCard, estimate, facts, graver, inside};
+use crate::parts;
 use crate::summary::{
     DEPTH_HEADS, depth_cells, doubtful_codes, ends, groups, load_text, mark, short, summary_csv,
     whole,
@@ -156,6 +157,11 @@ impl RunPage {
         let mut facts = facts::facts(&[(&self.info, summary)], self.gpus);
         facts.insert(0, PageFact { name: "run", value: self.name.clone() });
         let (request_lanes, lane_names) = self.lanes.into_json();
+        let kinds = [PartKind::Stage, PartKind::Class];
+        let tables: Vec<Value> =
+            kinds.into_iter().filter_map(|kind| parts_table(summary, &self.info, kind)).collect();
+        let lines = summary.recoveries.iter().map(parts::recovery);
+        let lines: Vec<String> = lines.chain(summary.fairness.map(parts::fairness)).collect();
         json!({
             "name": self.name,
             "answer": answer(summary, &self.info),
@@ -178,6 +184,11 @@ impl RunPage {
             "table": figures(summary),
             "spreads": spreads,
             "windows": windows,
+            "stages": summary.parts.iter().filter(|part| part.kind == PartKind::Stage).map(|part| json!({
+                "name": part.name, "begin": part.begin_s, "end": part.end_s,
+            })).collect::<Vec<_>>(),
+            "parts": tables,
+            "parts_lines": lines,
             "gauges": gauges,
             "steps": inside::steps(summary.steps.as_ref(), self.steps, begin),
             "split": inside::split(&summary.ttft_parts),
@@ -197,6 +208,12 @@ impl RunPage {
             "environment": self.info.environment,
         })
     }
+}
+
+/// The table of stages or classes.
+fn parts_table(summary: &Summary, info: &RunInfo, kind: PartKind) -> Option<Value> {
+    let table = parts::table(summary, info, kind)?;
+    Some(json!({ "columns": table.heads(), "rows": table.rows() }))
 }
 
 /// What was reached and how long a request took, with marks, then how far to trust it.

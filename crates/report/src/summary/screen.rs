@@ -15,6 +15,7 @@ use super::failures::failure_text;
 use super::fold::{folded, folded_at, wrapped};
 use super::{LABEL, SummaryPage, WIDTH, count, line, load_text, rate, short, whole};
 use crate::grid::{GAP, Grid};
+use crate::parts;
 use crate::style::{Style, Tone};
 
 const COLUMNS: [Statistic; 3] = [Statistic::MEDIAN, Statistic::P90, Statistic::P99];
@@ -44,6 +45,7 @@ pub fn print_screen(summary: &Summary, info: &RunInfo, style: Style) -> String {
     lines.extend(page.limit());
     lines.extend(page.sessions_in_short());
     lines.extend(page.missing_requests());
+    lines.extend(parts::lines(summary, info));
     let head = head.iter().flat_map(|line| folded_at(line, 2));
     let lines = head.chain(lines.iter().flat_map(|line| folded(line))).chain(page.trust());
     lines.map(|line| line + "\n").collect()
@@ -234,7 +236,7 @@ impl SummaryPage<'_> {
             _ if has(NoteCode::Overloaded) => {
                 "the server: requests arrive faster than it serves them".to_owned()
             }
-            (LoadClass::Open | LoadClass::Ramp, _, Some(cap)) if has(NoteCode::CapHits) => {
+            (LoadClass::Open | LoadClass::Staged, _, Some(cap)) if has(NoteCode::CapHits) => {
                 format!("the limit of {cap} in flight: requests waited in this client")
             }
             // A few wait for the next step of the engine whenever requests come together.

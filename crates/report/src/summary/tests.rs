@@ -122,7 +122,8 @@ fn a_run_that_ended_early_says_so() {
 fn a_rate_of_conversations_is_called_so_and_their_times_are_said() {
     let (mut run, mut info) = (summary(), info());
     run.load_class = LoadClass::Open;
-    (info.load.request_rate, info.load.max_concurrency, info.load.ramp) = (Some(5.0), None, None);
+    (info.load.request_rate, info.load.max_concurrency) = (Some(5.0), None);
+    info.load.stages.clear();
     let screen = |run: &Summary| print_screen(run, &info, Style::default());
     assert!(screen(&run).contains("open loop 5 req/s"), "{}", screen(&run));
     run.figures.insert(TURN_WAIT.to_owned(), Some(4_000.0));

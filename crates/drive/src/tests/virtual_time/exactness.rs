@@ -1,7 +1,7 @@
 //! Times of a run, exact to the nanosecond.
 
 use tokometer_base::Nanos;
-use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
+use tokometer_schedule::{Arrivals, First, Pace};
 
 use super::faults::check;
 use super::platform::CALL_COST;
@@ -67,9 +67,7 @@ fn a_burst_whose_connections_never_open_can_be_interrupted() {
 #[test]
 fn a_pace_is_kept_to_the_cost_of_the_calls() {
     let mut scenario = Scenario::plain(2, 200, 1_000);
-    let curve = RateCurve::Flat { rate: 500.0 };
-    scenario.config.arrivals =
-        Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
+    scenario.config.arrivals = Arrivals::Paced(Pace::flat(500.0, Some(1.0), First::Waits));
     scenario.config.connections = Connections::Preopen;
     let ran = check(&scenario);
     let health = &ran.end.as_ref().unwrap().health;
@@ -91,9 +89,7 @@ fn a_step_of_the_wall_clock_moves_no_time() {
         let mut scenario = Scenario::plain(3, 60, 100);
         scenario.tokens = 20;
         scenario.habits.gap = Some(Nanos::from_millis(10));
-        let curve = RateCurve::Flat { rate: 50.0 };
-        scenario.config.arrivals =
-            Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
+        scenario.config.arrivals = Arrivals::Paced(Pace::flat(50.0, Some(1.0), First::Waits));
         scenario.config.connections = Connections::Preopen;
         scenario.wall_step = wall_step;
         let ran = scenario.run();

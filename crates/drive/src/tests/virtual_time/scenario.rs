@@ -8,7 +8,7 @@ use tokometer_base::{CancelAfter, Cancellation, Nanos, Prompt, Seed};
 use tokometer_client::RequestInput;
 use tokometer_client::conn::{Peer, Stamps};
 use tokometer_record::{AttemptId, Phase, RunEnd, Timeline};
-use tokometer_schedule::{Arrivals, First, Limits, Pace, RateCurve, SendLimit};
+use tokometer_schedule::{Arrivals, First, Limits, Pace, SendLimit};
 
 use super::super::server::target;
 use super::platform::Virtual;
@@ -139,8 +139,7 @@ impl Scenario {
             total: Some(Nanos::from_secs(2)),
         };
         if between(0, 1) == 0 {
-            let curve = RateCurve::Flat { rate: between(20, 400) as f64 };
-            let pace = Pace { curve, burstiness: Some(1.0), first: First::Waits };
+            let pace = Pace::flat(between(20, 400) as f64, Some(1.0), First::Waits);
             config.arrivals = Arrivals::Paced(pace);
         }
         if between(0, 2) == 0 {

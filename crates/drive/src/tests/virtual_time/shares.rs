@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
-use tokometer_schedule::{Arrivals, Share};
+use tokometer_schedule::{Arrivals, First, Pace, SendLimit, Share, Stage};
 
+use super::faults::check;
 use super::scenario::{Ran, Scenario};
 use crate::Error;
 
@@ -74,4 +75,51 @@ fn a_start_that_cannot_be_agreed_on_is_no_run() {
     let why = ran.end.unwrap_err();
     assert!(matches!(&why, Error::Start { reason } if reason == "the leader is gone"), "{why}");
     assert!(ran.notices.is_empty());
+}
+
+fn staged(list: &str) -> Scenario {
+    let mut scenario = Scenario::plain(7, 4_000, 1_000);
+    let pace =
+        Pace { stages: Stage::list(list).unwrap(), burstiness: Some(1.0), first: First::Waits };
+    scenario.config.arrivals = Arrivals::Paced(pace);
+    scenario
+}
+
+#[test]
+fn shards_of_a_run_in_stages_are_that_run_row_by_row() {
+    let mut scenario = staged("100ms@300/s, 50ms@300..900/s, 60 requests@500/s");
+    scenario.config.limits.extent =
+        SendLimit { count: None, duration: Some(Nanos::from_millis(400)) };
+    let whole = intended(&Scenario { start: Some(START), ..scenario.clone() }.run());
+    assert_eq!(whole.len(), 30 + 30 + 60);
+    let mut together = BTreeMap::new();
+    for rank in 0..3 {
+        let ran = of_share(&scenario, Share::new(rank, 3).unwrap()).run();
+        assert_eq!(ran.end.as_ref().unwrap().never_sent, 0);
+        together.append(&mut intended(&ran));
+    }
+    assert_eq!(together, whole);
+}
+
+#[test]
+fn a_closed_loop_between_rates_keeps_its_number_and_ends_with_its_stage() {
+    let mut scenario = staged("100ms@200/s, 200ms@5 sessions, 100ms@200/s");
+    let end = Nanos::from_millis(400);
+    scenario.config.limits.extent = SendLimit { count: None, duration: Some(end) };
+    let ran = check(&scenario);
+    let begin = ran.end.as_ref().unwrap().measure_begin;
+    let rows: Vec<_> = ran.measured().collect();
+    let timed = rows.iter().filter(|row| row.times.intended.is_some()).count();
+    assert_eq!((timed, ran.end.as_ref().unwrap().never_sent), (40, 0));
+    let stage = begin + Nanos::from_millis(100)..begin + Nanos::from_millis(300);
+    let looped: Vec<_> = rows.iter().filter(|row| row.times.intended.is_none()).collect();
+    assert!(looped.len() > 10, "{}", looped.len());
+    for row in looped {
+        let sent = row.times.admitted;
+        assert!(stage.contains(&sent), "{sent}");
+        let is_there = |other: &&&tokometer_record::Timeline| {
+            other.times.admitted <= sent && other.times.end.is_none_or(|end| end > sent)
+        };
+        assert!(rows.iter().filter(is_there).count() <= 5);
+    }
 }

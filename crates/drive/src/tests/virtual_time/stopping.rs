@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_record::{Stop, Timeline};
-use tokometer_schedule::{Arrivals, First, Pace, RateCurve, SendLimit};
+use tokometer_schedule::{Arrivals, First, Pace, SendLimit};
 
 use super::faults::check;
 use super::scenario::{Scenario, Source};
@@ -34,7 +34,7 @@ fn a_duration_ends_the_sending_and_not_what_is_under_way() {
 fn requests_that_were_due_and_never_sent_before_the_time_was_over_are_counted() {
     let mut scenario = for_a_time(7, Nanos::from_millis(500));
     scenario.config.limits.max_concurrency = Some(1);
-    let pace = Pace { curve: RateCurve::Flat { rate: 1e5 }, burstiness: None, first: First::Waits };
+    let pace = Pace::flat(1e5, None, First::Waits);
     scenario.config.arrivals = Arrivals::Paced(pace);
     let ran = check(&scenario);
     let end = ran.end.as_ref().unwrap();
@@ -59,8 +59,7 @@ fn first_turns_that_were_due_and_never_sent_are_counted_beside_later_turns() {
     let mut scenario = for_a_time(9, Nanos::from_millis(500));
     scenario.think = Some(Nanos::ZERO);
     scenario.config.limits.max_concurrency = Some(1);
-    let pace =
-        Pace { curve: RateCurve::Flat { rate: 200.0 }, burstiness: None, first: First::Waits };
+    let pace = Pace::flat(200.0, None, First::Waits);
     scenario.config.arrivals = Arrivals::Paced(pace);
     let ran = check(&scenario);
     let first = ran.measured().filter(|timeline| timeline.identity.turn == 0).count() as u64;

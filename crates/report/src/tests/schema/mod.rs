@@ -56,6 +56,7 @@ fn samples(path: &str) -> Option<Vec<Value>> {
             Some(percentiles())
         }
         // Words that are checked together with others.
+        "load.stages[]" => Some(vec![json!("2m@5/s")]),
         "load.cancel" => Some(vec![json!("10% after 20 tokens")]),
         "load.until.rule" => Some(vec![
             json!({"key": "ttft_ms", "percentile": 99.5, "margin": 0.5}),
