@@ -311,6 +311,7 @@ impl Collector {
             succeeded: of(Fate::Succeeded),
             failed: of(Fate::Failed),
             abandoned: of(Fate::Abandoned),
+            cancelled: of(Fate::Cancelled),
             ..Counts::default()
         };
         // Its user did not wait for the rest of a cancelled answer.

@@ -79,7 +79,7 @@ pub use interval::{ConfidenceInterval, NoInterval};
 pub use joined::Joined;
 pub use judgement::{FigureVerdict, Note, Severity, Verdict};
 pub use lens::{Details, Lens, LensChoice};
-pub use parts::{Part, PartKind, Recovery};
+pub use parts::{Part, PartKind, PartSummary, Recovery};
 pub use route::Route;
 pub use summary::{Distribution, PercentileValue, Summary, Unjudged};
 

@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 use tokometer_record::{RecordedLoad, RecordedStage, RunInfo};
 
-use crate::goodput::Objectives;
+use crate::distribution::Distribution;
+use crate::goodput::{Goodput, Objectives};
 use crate::interval::ConfidenceInterval;
+use crate::judgement::{FigureVerdict, Note, Verdict};
 use crate::quantity::Quantity;
 use crate::rows::{Fate, RequestRow, TimeSpan};
 use crate::steady::LoadClass;
-use crate::summary::{Summary, Unjudged};
+use crate::summary::{Counts, Summary, Unjudged};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -36,7 +38,47 @@ pub struct Part {
     /// Output tokens of a class's answers; `None` for a stage.
     pub output_tokens: Option<u64>,
     /// Its figures, notes and verdict, as of a run of its own.
-    pub summary: Summary,
+    pub summary: PartSummary,
+}
+
+/// What a [`Summary`] says of a run, as far as it is known of a part.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PartSummary {
+    pub counts: Counts,
+    pub figures: BTreeMap<String, Option<f64>>,
+    pub distributions: BTreeMap<String, Distribution>,
+    pub goodput: Option<Goodput>,
+    pub load_class: LoadClass,
+    pub notes: Vec<Note>,
+    pub verdict: Verdict,
+    pub figure_verdicts: BTreeMap<String, FigureVerdict>,
+}
+
+impl PartSummary {
+    pub fn figure(&self, key: &str) -> Option<f64> {
+        self.figures.get(key).copied().flatten()
+    }
+
+    pub fn distribution(&self, quantity: Quantity) -> Option<&Distribution> {
+        self.distributions.get(quantity.key())
+    }
+}
+
+impl From<Summary> for PartSummary {
+    fn from(of: Summary) -> Self {
+        let Summary { counts, figures, distributions, goodput, load_class, .. } = of;
+        let (notes, verdict, figure_verdicts) = (of.notes, of.verdict, of.figure_verdicts);
+        Self {
+            counts,
+            figures,
+            distributions,
+            goodput,
+            load_class,
+            notes,
+            verdict,
+            figure_verdicts,
+        }
+    }
 }
 
 /// A part before its notes and verdict.
@@ -55,7 +97,7 @@ impl UnjudgedPart {
     /// `judge` finds notes and verdict.
     pub fn judged(self, judge: fn(Unjudged) -> Summary) -> Part {
         let Self { kind, name, begin_s, end_s, weight, output_tokens, run } = self;
-        Part { kind, name, begin_s, end_s, weight, output_tokens, summary: judge(run) }
+        Part { kind, name, begin_s, end_s, weight, output_tokens, summary: judge(run).into() }
     }
 
     /// The upper end of the interval of its p90 TTFT.

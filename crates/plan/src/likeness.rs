@@ -332,6 +332,6 @@ mod tests {
         for root in roots.chain(&["targets"]) {
             assert!(paths.0.iter().any(|path| is_below(path, &[*root])), "{root}");
         }
-        assert_eq!(paths.0.iter().filter(|path| path.starts_with("load.")).count(), 9);
+        assert_eq!(paths.0.iter().filter(|path| path.starts_with("load.")).count(), 10);
     }
 }

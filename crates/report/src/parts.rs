@@ -1,7 +1,9 @@
 //! Stages and classes as tables: for a terminal and for the page.
 
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
-use tokometer_figures::{ConfidenceInterval, Part, PartKind, Recovery, Severity, Summary, Verdict};
+use tokometer_figures::{
+    ConfidenceInterval, Part, PartKind, PartSummary, Recovery, Severity, Summary, Verdict,
+};
 
 use tokometer_record::RunInfo;
 
@@ -47,7 +49,7 @@ pub(crate) fn table(summary: &Summary, info: &RunInfo, kind: PartKind) -> Option
         let at = |quantity: Quantity, statistic: Statistic| percentile(run, quantity, statistic);
         let share = run.goodput.and_then(|found| found.share);
         let share = share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0));
-        let failed = run.counts.sent - run.counts.succeeded;
+        let failed = run.counts.failed + run.counts.abandoned;
         let ok = whole(run.counts.succeeded as f64);
         let cells = [
             cut(&part.name, longest),
@@ -73,7 +75,7 @@ fn cut(name: &str, longest: usize) -> String {
     kept.chain(is_long.then_some('…')).collect()
 }
 
-fn percentile(run: &Summary, quantity: Quantity, statistic: Statistic) -> String {
+fn percentile(run: &PartSummary, quantity: Quantity, statistic: Statistic) -> String {
     let found = run.distribution(quantity).zip(statistic.percentile());
     let Some(found) = found.and_then(|(values, one)| values.percentile(one.percent())) else {
         return "-".to_owned();
@@ -87,7 +89,7 @@ fn percentile(run: &Summary, quantity: Quantity, statistic: Statistic) -> String
 }
 
 /// The interval of p90 TTFT.
-fn range(run: &Summary) -> String {
+fn range(run: &PartSummary) -> String {
     let found = run.distribution(Quantity::Ttft).and_then(|values| values.percentile(90.0));
     match found.map(|found| found.interval) {
         Some(ConfidenceInterval::Known { low, high }) if high.is_finite() => {
@@ -138,7 +140,7 @@ mod tests {
             end_s: 1.0,
             weight,
             output_tokens,
-            summary: summary(),
+            summary: summary().into(),
         }
     }
 
