@@ -299,7 +299,9 @@ impl<'a> VirtualRun<'a> {
         }
         engine.is_stepping = step.kind != StepKind::Idle;
         // The next step has begun by the time at which a server sees the closed connection.
-        given_up.into_iter().for_each(|slot| engine.cancel(slot));
+        for slot in given_up {
+            engine.cancel(slot);
+        }
         engine.decodes = step.batch.decodes;
         let next_arrival = engine.inbox.front().map_or(Nanos::MAX, |arrival| arrival.at);
         engine.wake_at = if engine.is_stepping { step.until } else { step.until.min(next_arrival) };
