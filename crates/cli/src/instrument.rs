@@ -221,24 +221,17 @@ fn parse(text: &str) -> Result<StreamLoad, Refusal> {
     let mut load = StreamLoad::default();
     for word in text.split([' ', ',']).filter(|word| !word.is_empty()) {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let refused = |why: &str| Refusal::usage(format!("cannot use `{word}`: {why}"), HINT);
         let span = || {
-            units::parse_span(value, Nanos::from_millis(1))
-                .map_err(|why| Refusal::usage(format!("cannot use `{word}`: {why}"), HINT))
+            units::parse_span(value, Nanos::from_millis(1)).map_err(|why| refused(&why.to_string()))
         };
         let count = || {
-            value.parse::<u32>().ok().filter(|count| *count > 0).ok_or_else(|| {
-                Refusal::usage(
-                    format!("cannot use `{word}`: it must be a whole number greater than zero"),
-                    HINT,
-                )
-            })
+            let count = value.parse::<u32>().ok().filter(|count| *count > 0);
+            count.ok_or_else(|| refused("it must be a whole number greater than zero"))
         };
         let rate = || {
-            rate(value).ok_or_else(|| {
-                let message =
-                    format!("cannot use `{word}`: the rate must be a number greater than zero");
-                Refusal::usage(message, HINT)
-            })
+            let rate = value.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+            rate.ok_or_else(|| refused("the rate must be a number greater than zero"))
         };
         match name {
             "concurrency" | "streams" => load.concurrency = count()?,
@@ -262,10 +255,6 @@ fn parse(text: &str) -> Result<StreamLoad, Refusal> {
         ));
     }
     Ok(load)
-}
-
-fn rate(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0)
 }
 
 #[cfg(test)]

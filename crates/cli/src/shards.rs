@@ -9,7 +9,7 @@ use tokometer_campaign::shards::{
 };
 use tokometer_campaign::{Earlier, Executor, Live, PlannedRun, RunFolder, Stored, run};
 use tokometer_measure::CapRule;
-use tokometer_plan::{Address, Content, Shown};
+use tokometer_plan::{Address, Content, Plan, Shown};
 use tokometer_record::Stop;
 use tokometer_report::Style;
 use tokometer_shards::{self as shards, Membership, ShardFlags, ShardTls, SharedSecret, TlsFiles};
@@ -59,25 +59,25 @@ pub(crate) fn membership(
             "start one with `tokometer sim` and pass its address with `--base-url`",
         ));
     }
-    let has_blocks = lowered.points.iter().any(|point| point.plan.targets.len() > 1);
-    if found.leader.is_none() && has_blocks {
-        return Err(Refusal::usage(
+    let any = |is_it: fn(&Plan) -> bool| lowered.points.iter().any(|point| is_it(&point.plan));
+    let without = match () {
+        () if found.leader.is_some() => None,
+        () if any(|plan| plan.targets.len() > 1) => Some((
             "cannot make a shard of an A/B measurement without a leader: its blocks wait for each other",
             "add `--leader HOST:PORT` to all shards",
-        ));
-    }
-    if found.leader.is_none() && args.shards.global_cap {
-        return Err(Refusal::usage(
-            "cannot use `--global-cap` without a leader: shard 0 lends the places",
+        )),
+        () if args.shards.global_cap => Some((
+            "cannot use `--global-cap` without a leader: shard 0 lends the slots",
             "add `--leader HOST:PORT` to all shards",
-        ));
-    }
-    let is_fresh = lowered.points.iter().any(|point| point.plan.content == Content::Fresh);
-    if found.leader.is_none() && is_fresh {
-        return Err(Refusal::usage(
+        )),
+        () if any(|plan| plan.content == Content::Fresh) => Some((
             "cannot make a shard without a leader: the content of prompts would differ between shards",
             "add `--seed N` to all shards, or `--leader HOST:PORT`",
-        ));
+        )),
+        () => None,
+    };
+    if let Some((message, hint)) = without {
+        return Err(Refusal::usage(message, hint));
     }
     Ok(Some(found))
 }
@@ -114,23 +114,20 @@ fn wait(args: &ShardArgs) -> Result<Nanos, Refusal> {
         .map_err(|why| Refusal::usage(format!("cannot use `--shard-wait {text}`: {why}"), ""))
 }
 
-/// Says where `--global-cap` has no effect.
-pub(crate) fn note_unused_cap(found: &Membership, args: &ShardArgs, lowered: &Lowered) {
-    let is_capped = lowered.points.iter().any(|point| point.plan.load.max_concurrency.is_some());
-    if args.global_cap && !is_capped && found.share.is_first() {
-        print_note("note: `--global-cap` has no effect: there is no `--max-concurrency`");
-    }
-}
-
-/// Says where a closed loop is split unevenly: its load falls before its end.
-pub(crate) fn note_uneven_cap(found: &Membership, args: &ShardArgs, lowered: &Lowered) {
-    let is_said = found.share.is_first() && lowered.plan.output.shown != Shown::Nothing;
-    if args.global_cap || !is_said {
+/// Says where `--global-cap` has no effect, and where a closed loop is split unevenly: its load falls before its
+/// end.
+pub(crate) fn note_cap(found: &Membership, args: &ShardArgs, lowered: &Lowered) {
+    if !found.share.is_first() {
         return;
     }
-    let caps = lowered.points.iter().filter_map(|point| point.plan.load.max_concurrency);
-    let uneven = caps.into_iter().find_map(|cap| uneven_cap(cap, found.share.count()));
-    if let Some(note) = uneven {
+    let mut caps = lowered.points.iter().filter_map(|point| point.plan.load.max_concurrency);
+    if args.global_cap {
+        if caps.next().is_none() {
+            print_note("note: `--global-cap` has no effect: there is no `--max-concurrency`");
+        }
+    } else if lowered.plan.output.shown != Shown::Nothing
+        && let Some(note) = caps.find_map(|cap| uneven_cap(cap, found.share.count()))
+    {
         print_note(&note);
     }
 }
@@ -140,7 +137,7 @@ fn uneven_cap(cap: u32, count: u32) -> Option<String> {
     let (least, most) = (cap / count, cap.div_ceil(count));
     (least > 0 && least < most).then(|| {
         format!(
-            "note: `--max-concurrency {cap}` is split unevenly: {count} shards have {least} or {most} places, and those with {most} end first\n  add `--global-cap`, or use a multiple of {count}"
+            "note: `--max-concurrency {cap}` is split unevenly: {count} shards have {least} or {most} slots, and those with {most} end first\n  add `--global-cap`, or use a multiple of {count}"
         )
     })
 }
@@ -288,11 +285,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_uneven_split_of_the_places_is_named() {
+    fn an_uneven_split_of_the_slots_is_named() {
         let said = uneven_cap(7, 4).unwrap();
-        assert!(said.contains("1 or 2 places") && said.contains("`--global-cap`"), "{said}");
+        assert!(said.contains("1 or 2 slots") && said.contains("`--global-cap`"), "{said}");
         for (cap, count) in [(8, 4), (4, 4), (3, 4)] {
-            assert_eq!(uneven_cap(cap, count), None, "{cap} places, {count} shards");
+            assert_eq!(uneven_cap(cap, count), None, "{cap} slots, {count} shards");
         }
     }
 }

@@ -35,7 +35,7 @@ fn row(block: &str, finding: &Finding) -> String {
     let Finding { level, rule, what, meaning } = finding;
     format!(
         "| {block} | **{level}** | `{}` | {}; {} |\n",
-        rule.code(),
+        rule.code,
         escaped(what),
         escaped(meaning)
     )

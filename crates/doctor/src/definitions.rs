@@ -67,7 +67,7 @@ fn in_seconds(figures: &Figures<'_>) -> Option<Finding> {
         );
         let meaning = "the latencies are probably in seconds, under labels that say `(ms)`; the other \
                        checks take them as seconds";
-        Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning)
+        Finding::new(Level::Misleading, Rule::OTHER_DEFINITION, what, meaning)
     })
 }
 
@@ -120,14 +120,14 @@ fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
         let meaning = format!(
             "the throughputs are 1/{replicas} of counts / duration: probably per device or per replica"
         );
-        return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
+        return Finding::new(Level::Misleading, Rule::OTHER_DEFINITION, what, meaning);
     }
     let meaning = if (990.0..1010.0).contains(&ratio) {
         "the duration is probably in milliseconds"
     } else if !(1.0 / (1.0 + LONGEST_WARM_UP)..=1.0 + LONGEST_WARM_UP).contains(&ratio) {
         let meaning = "no warm-up explains it: the duration comes from another run, or its digits are \
                        not those of the run";
-        return Finding::inconsistent(Rule::Throughput, what, meaning);
+        return Finding::inconsistent(Rule::THROUGHPUT, what, meaning);
     } else if ratio > 1.0 {
         "the duration probably includes time that throughputs leave out, such as warm-up; the other \
          checks use the shorter time"
@@ -135,7 +135,7 @@ fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
         "the throughputs were probably computed over a longer time than the printed one, such as one \
          with warm-up"
     };
-    Finding::new(level(ratio), Rule::OtherDefinition, what, meaning)
+    Finding::new(level(ratio), Rule::OTHER_DEFINITION, what, meaning)
 }
 
 /// A definition that moves a figure by less than this share misleads nobody.

@@ -45,17 +45,17 @@ fn throughput(figures: &Figures<'_>, found: &Throughput, duration: Interval) -> 
     );
     if let Some(words) = definitions::other_count(figures, found, duration) {
         let level = definitions::level(printed.mid() / expected.mid());
-        return Finding::new(level, Rule::OtherDefinition, what, words);
+        return Finding::new(level, Rule::OTHER_DEFINITION, what, words);
     }
     let is_of_tokens = name != definitions::REQUEST_THROUGHPUT;
     if let Some(devices) = definitions::devices(figures, duration).filter(|_| is_of_tokens) {
         let meaning = format!("it is 1/{devices} of it: probably per device or per replica");
-        return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
+        return Finding::new(Level::Misleading, Rule::OTHER_DEFINITION, what, meaning);
     }
     if expected.overlaps(printed.twice_as_wide()) {
-        return Finding::new(Level::Remark, Rule::Throughput, what, TRUNCATED);
+        return Finding::new(Level::Remark, Rule::THROUGHPUT, what, TRUNCATED);
     }
-    Finding::inconsistent(Rule::Throughput, what, OTHER_SOURCE)
+    Finding::inconsistent(Rule::THROUGHPUT, what, OTHER_SOURCE)
 }
 
 fn median_is_p50(figures: &Figures<'_>) -> Vec<Finding> {
@@ -70,7 +70,7 @@ fn median_is_p50(figures: &Figures<'_>) -> Vec<Finding> {
                 p50.mid() * 1e3,
                 apart(median.mid(), p50.mid())
             );
-            Finding::inconsistent(Rule::MedianIsP50, what, OTHER_SOURCE)
+            Finding::inconsistent(Rule::MEDIAN_IS_P50, what, OTHER_SOURCE)
         })
     };
     ALL_METRICS.into_iter().chain(QUEUED).filter_map(wrong).collect()
@@ -90,7 +90,7 @@ fn single_request(figures: &Figures<'_>) -> Vec<Finding> {
         quantiles.iter().any(|(_, value)| !value.overlaps(mean)).then(|| {
             let what =
                 format!("mean, median and percentiles of {name} differ, with a single request");
-            Finding::inconsistent(Rule::SingleRequest, what, OTHER_SOURCE)
+            Finding::inconsistent(Rule::SINGLE_REQUEST, what, OTHER_SOURCE)
         })
     };
     PER_REQUEST.into_iter().filter_map(spread).chain(single_duration(figures)).collect()
@@ -113,13 +113,13 @@ fn single_duration(figures: &Figures<'_>) -> Option<Finding> {
     let with_first = tpot * (later_tokens + 1.0);
     Some(if duration.widened(0.002).overlaps(with_first) {
         let meaning = "TPOT × all tokens is the duration: TPOT probably includes the first token";
-        Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning)
+        Finding::new(Level::Misleading, Rule::OTHER_DEFINITION, what, meaning)
     } else if latency.is_above(duration) {
-        Finding::inconsistent(Rule::SingleRequest, what, OTHER_SOURCE)
+        Finding::inconsistent(Rule::SINGLE_REQUEST, what, OTHER_SOURCE)
     } else {
         let meaning =
             "the duration includes work outside the request, so throughput is understated";
-        Finding::new(Level::Remark, Rule::SingleRequest, what, meaning)
+        Finding::new(Level::Remark, Rule::SINGLE_REQUEST, what, meaning)
     })
 }
 
@@ -137,7 +137,7 @@ fn two_requests(figures: &Figures<'_>) -> Vec<Finding> {
             .filter(|smaller| smaller.high < 0.0);
         (!mean.overlaps(median) || smaller.is_some()).then(|| {
             let what = format!("mean, median and P99 of {name} cannot come from two requests");
-            Finding::inconsistent(Rule::TwoRequests, what, OTHER_SOURCE)
+            Finding::inconsistent(Rule::TWO_REQUESTS, what, OTHER_SOURCE)
         })
     };
     PER_REQUEST.into_iter().filter_map(wrong).collect()
@@ -155,9 +155,9 @@ fn little(figures: &Figures<'_>) -> Option<Finding> {
             apart(printed.mid(), expected.mid())
         );
         if expected.overlaps(printed.twice_as_wide()) {
-            return Finding::new(Level::Remark, Rule::Little, what, TRUNCATED);
+            return Finding::new(Level::Remark, Rule::LITTLE, what, TRUNCATED);
         }
-        Finding::inconsistent(Rule::Little, what, OTHER_SOURCE)
+        Finding::inconsistent(Rule::LITTLE, what, OTHER_SOURCE)
     })
 }
 
@@ -180,9 +180,9 @@ fn queue_sum(figures: &Figures<'_>) -> Option<Finding> {
             apart(printed.mid(), expected.mid())
         );
         if expected.overlaps(printed.twice_as_wide()) {
-            return Finding::new(Level::Remark, Rule::QueueSum, what, TRUNCATED);
+            return Finding::new(Level::Remark, Rule::QUEUE_SUM, what, TRUNCATED);
         }
-        Finding::inconsistent(Rule::QueueSum, what, OTHER_SOURCE)
+        Finding::inconsistent(Rule::QUEUE_SUM, what, OTHER_SOURCE)
     })
 }
 
@@ -200,6 +200,6 @@ fn input_sum(figures: &Figures<'_>) -> Option<Finding> {
             vision.map_or(0.0, Interval::mid),
             input.mid()
         );
-        Finding::inconsistent(Rule::InputSum, what, OTHER_SOURCE)
+        Finding::inconsistent(Rule::INPUT_SUM, what, OTHER_SOURCE)
     })
 }

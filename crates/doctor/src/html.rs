@@ -54,7 +54,7 @@ fn table(findings: &[Finding]) -> String {
         format!(
             "<tr><td class=\"{level}\">{level}</td><td><code>{}</code></td><td>{}<br>\
              <span class=\"meaning\">{}</span></td></tr>\n",
-            rule.code(),
+            rule.code,
             escaped(what),
             escaped(meaning)
         )

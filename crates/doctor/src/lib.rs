@@ -31,7 +31,7 @@ mod value_tests;
 pub use comment::doctor_comment;
 pub use html::doctor_html;
 pub use page::{doctor_text, identities_markdown, outcomes_markdown};
-pub use rule::{Examination, ExaminedFile, Finding, Identity, Level, Rule};
+pub use rule::{Examination, ExaminedFile, Finding, Level, Rule};
 pub use separated::doctor_csv;
 
 use figures::Figures;
@@ -47,7 +47,7 @@ pub fn examine(reports: &[Report]) -> Examination {
         examination.blocks[block].push(finding);
     }
     for findings in &mut examination.blocks {
-        findings.sort_by_key(|finding| (std::cmp::Reverse(finding.level), finding.rule));
+        findings.sort_by_key(|finding| (std::cmp::Reverse(finding.level), finding.rule.position()));
     }
     examination
 }
@@ -67,7 +67,7 @@ fn examine_alone(report: &Report) -> Vec<Finding> {
         let what = "the block has no values".to_owned();
         findings.push(Finding::new(
             Level::Misleading,
-            Rule::WholeBlock,
+            Rule::WHOLE_BLOCK,
             what,
             "nothing is checked",
         ));
@@ -88,7 +88,7 @@ fn text_finding(problem: &Problem) -> Finding {
         ),
         Problem::BadObject { .. } => (Level::Misleading, "its figures are not checked"),
     };
-    Finding::new(level, Rule::WholeBlock, problem.to_string(), meaning)
+    Finding::new(level, Rule::WHOLE_BLOCK, problem.to_string(), meaning)
 }
 
 const UNLIMITED: Scalar = Scalar::Number(f64::INFINITY);
@@ -98,7 +98,7 @@ const NAMED: usize = 8;
 
 fn unread_values(report: &Report) -> Vec<Finding> {
     let meaning = "its text is kept, and checks that need it are not made";
-    let remark = |what: String| Finding::new(Level::Remark, Rule::ReadableValues, what, meaning);
+    let remark = |what: String| Finding::new(Level::Remark, Rule::READABLE_VALUES, what, meaning);
     let unread = report.unread.iter().map(|value| {
         let line = if value.line > 0 { format!(" (line {})", value.line) } else { String::new() };
         format!("`{}` is not a value of {}{line}", value.text, value.label)

@@ -37,7 +37,7 @@ fn rate_reached(figures: &Figures<'_>) -> Option<Finding> {
     if is_only_drain {
         let meaning = "the run is so short that its last requests, or its random arrivals, decide \
                        the duration";
-        return Some(Finding::new(Level::Remark, Rule::RateReached, what, meaning));
+        return Some(Finding::new(Level::Remark, Rule::RATE_REACHED, what, meaning));
     }
     let in_flight = requests * latency / duration.mid();
     let is_full = |cap: &Interval| cap.low < requests && in_flight > 0.5 * cap.mid();
@@ -51,7 +51,7 @@ fn rate_reached(figures: &Figures<'_>) -> Option<Finding> {
                  client sends late"
             .to_owned(),
     };
-    Some(Finding::new(Level::Misleading, Rule::RateReached, what, meaning))
+    Some(Finding::new(Level::Misleading, Rule::RATE_REACHED, what, meaning))
 }
 
 /// The last of so many random arrivals is not this early, by three standard deviations.
@@ -64,7 +64,7 @@ fn rate_exceeded(figures: &Figures<'_>) -> Option<Finding> {
         let what = format!("{achieved:.2} requests/s were served, only {rate:.2} are stated");
         let meaning =
             "the requests did not come at the stated rate, or the rate is that of another run";
-        Finding::new(Level::Misleading, Rule::RateReached, what, meaning)
+        Finding::new(Level::Misleading, Rule::RATE_REACHED, what, meaning)
     })
 }
 
@@ -82,7 +82,7 @@ fn all_accounted(figures: &Figures<'_>) -> Option<Finding> {
         } else {
             "the block does not belong to this command".to_owned()
         };
-        Finding::inconsistent(Rule::AllAccounted, what, meaning)
+        Finding::inconsistent(Rule::ALL_ACCOUNTED, what, meaning)
     })
 }
 
@@ -92,7 +92,7 @@ fn failures(figures: &Figures<'_>) -> Option<Finding> {
     let level = if failed > 0.01 * all { Level::Misleading } else { Level::Remark };
     let what = format!("{failed} of {all} requests failed");
     let meaning = "latencies cover successful requests only: an overloaded server that rejects requests looks fast";
-    Some(Finding::new(level, Rule::AllAccounted, what, meaning))
+    Some(Finding::new(level, Rule::ALL_ACCOUNTED, what, meaning))
 }
 
 fn server_limit(figures: &Figures<'_>) -> Option<Finding> {
@@ -130,7 +130,7 @@ fn server_limit(figures: &Figures<'_>) -> Option<Finding> {
             decoding.mid().ceil(),
             waiting * 100.0
         );
-        Finding::new(Level::Misleading, Rule::ServerLimit, what, meaning)
+        Finding::new(Level::Misleading, Rule::SERVER_LIMIT, what, meaning)
     })
 }
 
@@ -149,7 +149,7 @@ fn backlog(figures: &Figures<'_>) -> Option<Finding> {
             last * 100.0
         );
         let meaning = "all requests were sent at once: TTFT measures the backlog, not the engine";
-        Finding::new(Level::Remark, Rule::Backlog, what, meaning)
+        Finding::new(Level::Remark, Rule::BACKLOG, what, meaning)
     })
 }
 
@@ -160,7 +160,7 @@ fn pinned_length(figures: &Figures<'_>) -> Option<Finding> {
     ((length - length.round()).abs() < 0.5 / requests).then(|| {
         let what = format!("output tokens / requests is exactly {length:.0}");
         let meaning = "the output length was fixed (EOS ignored) or hit a limit";
-        Finding::new(Level::Remark, Rule::PinnedLength, what, meaning)
+        Finding::new(Level::Remark, Rule::PINNED_LENGTH, what, meaning)
     })
 }
 
@@ -184,7 +184,7 @@ fn percentile_support(figures: &Figures<'_>) -> Option<Finding> {
         values_needed(highest)
     );
     let meaning = "the value depends on the few slowest requests and will differ in the next run";
-    Some(Finding::new(Level::Remark, Rule::PercentileSupport, what, meaning))
+    Some(Finding::new(Level::Remark, Rule::PERCENTILE_SUPPORT, what, meaning))
 }
 
 #[cfg(test)]

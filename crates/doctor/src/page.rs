@@ -24,7 +24,7 @@ pub fn doctor_text(file: ExaminedFile<'_>) -> String {
 
 fn finding_text(finding: &Finding) -> String {
     let Finding { level, rule, what, meaning } = finding;
-    format!("  {level}[{}]: {what}\n    {meaning}\n", rule.code())
+    format!("  {level}[{}]: {what}\n    {meaning}\n", rule.code)
 }
 
 /// `(Decode, v4, 512 requests)`, of what is known.
@@ -81,7 +81,7 @@ fn outcome(findings: &[Finding]) -> String {
     }
     let cell = |finding: &Finding| {
         let Finding { level, rule, what, meaning } = finding;
-        format!("**{level}** `{}`: {what}; {meaning}", rule.code()).replace('|', "\\|")
+        format!("**{level}** `{}`: {what}; {meaning}", rule.code).replace('|', "\\|")
     };
     findings.iter().map(cell).collect::<Vec<_>>().join("<br>")
 }

@@ -26,7 +26,7 @@ fn negative_fields(figures: &Figures<'_>) -> Vec<Finding> {
         let Key::Field(_) = key else { return None };
         let what = format!("{} {:.2} is below zero", figures.report.label(key), number.mid());
         let meaning = "no count, time or rate is; checks that need it are not made";
-        Some(Finding::inconsistent(Rule::PossibleValues, what, meaning))
+        Some(Finding::inconsistent(Rule::POSSIBLE_VALUES, what, meaning))
     };
     figures.report.values.iter().filter_map(negative).collect()
 }
@@ -49,10 +49,10 @@ fn empty_duration(figures: &Figures<'_>) -> Option<Finding> {
     Some(if let Some((words, time)) = implied {
         let what = format!("{what}; {words} {:.2} s", time.mid());
         let meaning = "the duration is missing or of another run; throughputs are not checked";
-        Finding::inconsistent(Rule::PossibleValues, what, meaning)
+        Finding::inconsistent(Rule::POSSIBLE_VALUES, what, meaning)
     } else {
         let meaning = "it has too few digits to check throughputs";
-        Finding::new(Level::Remark, Rule::PossibleValues, what, meaning)
+        Finding::new(Level::Remark, Rule::POSSIBLE_VALUES, what, meaning)
     })
 }
 
@@ -83,7 +83,7 @@ fn zero_percentile(figures: &Figures<'_>, (metric, name): (Metric, &str)) -> Opt
         other.mid() * 1e3
     );
     let meaning = "requests without an answer count as zero, or the line was not filled in";
-    Some(Finding::new(Level::Misleading, Rule::PossibleValues, what, meaning))
+    Some(Finding::new(Level::Misleading, Rule::POSSIBLE_VALUES, what, meaning))
 }
 
 fn empty_section(figures: &Figures<'_>, (metric, name): (Metric, &str)) -> Option<Finding> {
@@ -98,6 +98,6 @@ fn empty_section(figures: &Figures<'_>, (metric, name): (Metric, &str)) -> Optio
         let what = format!("all figures of {name} are zero");
         let meaning = "it was not measured, as in a run that does not stream; checks that need it \
                        are not made";
-        Finding::new(Level::Remark, Rule::PossibleValues, what, meaning)
+        Finding::new(Level::Remark, Rule::POSSIBLE_VALUES, what, meaning)
     })
 }

@@ -44,7 +44,7 @@ fn falling_throughput(row: &Report, next: &Report) -> Option<Finding> {
             next.number(Field::Successful).unwrap_or_default()
         );
         let meaning = "engine steps became more expensive at this batch size, or something disturbed this row";
-        Finding::new(Level::Remark, Rule::RisingWithLoad, what, meaning)
+        Finding::new(Level::Remark, Rule::RISING_WITH_LOAD, what, meaning)
     })
 }
 
@@ -60,7 +60,7 @@ fn falling_latency(row: &Report, next: &Report) -> Option<Finding> {
         format!("mean {name} {before:.2} ms, but {after:.2} ms in the next row with more requests");
     let meaning = "this row includes a single stall (lazy initialisation, a cold cache); the load \
                    alone does not explain it";
-    Some(Finding::new(Level::Misleading, Rule::RisingWithLoad, what, meaning))
+    Some(Finding::new(Level::Misleading, Rule::RISING_WITH_LOAD, what, meaning))
 }
 
 pub(crate) fn file_findings(reports: &[Report]) -> Vec<Finding> {
@@ -82,7 +82,7 @@ fn stated_length(reports: &[Report]) -> Option<Finding> {
         reports.len()
     );
     let meaning = "the command line or setting above the blocks is not the one that produced them";
-    Some(Finding::new(Level::Misleading, Rule::StatedLength, what, meaning))
+    Some(Finding::new(Level::Misleading, Rule::STATED_LENGTH, what, meaning))
 }
 
 const QUANTUM_MS: f64 = 100.0;
@@ -109,6 +109,6 @@ fn quantum(reports: &[Report]) -> Option<Finding> {
             gaps.len()
         );
         let meaning = "something between engine and client polls every 100 ms";
-        Finding::new(Level::Remark, Rule::Quantum, what, meaning)
+        Finding::new(Level::Remark, Rule::QUANTUM, what, meaning)
     })
 }

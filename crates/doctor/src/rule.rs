@@ -31,188 +31,164 @@ impl fmt::Display for Level {
     }
 }
 
-/// An identity that a report must satisfy. [`Rule::TABLE`] says what each demands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
-    WholeBlock,
-    ReadableValues,
-    PossibleValues,
-    OtherDefinition,
-    Throughput,
-    MedianIsP50,
-    SingleRequest,
-    TwoRequests,
-    Little,
-    QueueSum,
-    InputSum,
-    PercentileOrder,
-    MeanWithinBounds,
-    LatencyWithinRun,
-    EndAfterFirst,
-    WithinCap,
-    PeakAboveMean,
-    DecodingWithinFlight,
-    EventsPerToken,
-    TokenWeightedTpot,
-    TpotAgainstItl,
-    Retokenized,
-    WholeGaps,
-    GapsPerToken,
-    RateReached,
-    RisingWithLoad,
-    AllAccounted,
-    Quantum,
-    ServerLimit,
-    Backlog,
-    EndToEndSum,
-    PinnedLength,
-    PercentileSupport,
-    StatedLength,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct Identity {
-    pub rule: Rule,
+/// An identity that a report must satisfy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
     pub code: &'static str,
+    /// What it demands.
     pub sentence: &'static str,
 }
 
-const fn identity(rule: Rule, code: &'static str, sentence: &'static str) -> Identity {
-    Identity { rule, code, sentence }
-}
-
 impl Rule {
-    pub const TABLE: [Identity; 34] = [
-        identity(
-            Self::WholeBlock,
-            "whole-block",
-            "the block is complete and not mixed with another",
-        ),
-        identity(Self::ReadableValues, "readable-values", "every value of the block can be read"),
-        identity(
-            Self::PossibleValues,
-            "possible-values",
-            "nothing is below zero, and no value is zero where others show that it cannot be",
-        ),
-        identity(
-            Self::OtherDefinition,
-            "other-definition",
-            "figures follow the definitions of the tools, not those of a fork",
-        ),
-        identity(
-            Self::Throughput,
-            "throughput",
-            "requests, input, output and total tokens per second are counts / duration",
-        ),
-        identity(Self::MedianIsP50, "median-p50", "the median equals P50"),
-        identity(
-            Self::SingleRequest,
-            "single-request",
-            "one request: mean = median = percentile, and the request takes the whole duration",
-        ),
-        identity(
-            Self::TwoRequests,
-            "two-requests",
-            "two requests: mean = median, and P99 determines both values",
-        ),
-        identity(Self::Little, "little", "concurrency = requests × mean E2E / duration"),
-        identity(
-            Self::QueueSum,
-            "queue-sum",
-            "mean E2E with client queue time = mean client queue time + mean E2E",
-        ),
-        identity(Self::InputSum, "input-sum", "input tokens = text tokens + vision tokens"),
-        identity(Self::PercentileOrder, "percentile-order", "percentiles do not fall"),
-        identity(
-            Self::MeanWithinBounds,
-            "mean-bounds",
-            "the mean lies within what the percentiles allow",
-        ),
-        identity(
-            Self::LatencyWithinRun,
-            "latency-within-run",
-            "latencies, and TPOT × tokens, lie between zero and the duration",
-        ),
-        identity(
-            Self::EndAfterFirst,
-            "end-after-first",
-            "each percentile of E2E is at least that of TTFT",
-        ),
-        identity(Self::WithinCap, "within-cap", "mean requests in flight do not exceed the cap"),
-        identity(
-            Self::PeakAboveMean,
-            "peak-above-mean",
-            "peaks are at least their means, at most all requests, and what the streams can give",
-        ),
-        identity(
-            Self::DecodingWithinFlight,
-            "decoding-within-flight",
-            "requests decoding do not exceed requests in flight",
-        ),
-        identity(
-            Self::EventsPerToken,
-            "events-per-token",
-            "events = requests × (E2E − TTFT) / ITL + requests ≈ tokens",
-        ),
-        identity(
-            Self::TokenWeightedTpot,
-            "weighted-tpot",
-            "requests × (E2E − TTFT) / (tokens − requests) ≈ ITL",
-        ),
-        identity(
-            Self::TpotAgainstItl,
-            "tpot-itl",
-            "mean TPOT / mean ITL lies between 0.97 and 1.03 + 2.5 / (tokens per answer − 1)",
-        ),
-        identity(Self::Retokenized, "retokenized", "tokens of the text ≈ tokens reported"),
-        identity(
-            Self::WholeGaps,
-            "whole-gaps",
-            "one request: TPOT × (tokens − 1) / ITL is a whole number",
-        ),
-        identity(Self::GapsPerToken, "gaps-per-token", "one request: that number is tokens − 1"),
-        identity(
-            Self::RateReached,
-            "rate-reached",
-            "the achieved rate is at least 90 % of the stated one, and not above it",
-        ),
-        identity(
-            Self::RisingWithLoad,
-            "rising-with-load",
-            "throughput, TTFT and TPOT do not fall as the load grows",
-        ),
-        identity(Self::AllAccounted, "all-accounted", "stated requests = successful + failed"),
-        identity(Self::Quantum, "quantum", "gaps do not cluster just above multiples of 100 ms"),
-        identity(
-            Self::ServerLimit,
-            "server-limit",
-            "output tokens per second × time per token (requests decoding) is near the requests in flight",
-        ),
-        identity(
-            Self::Backlog,
-            "backlog",
-            "mean TTFT is not a third to a half of the duration, with P99 near its end",
-        ),
-        identity(Self::EndToEndSum, "e2e-sum", "mean E2E ≈ TTFT + TPOT × (tokens per answer − 1)"),
-        identity(Self::PinnedLength, "pinned-length", "answers differ in length"),
-        identity(
-            Self::PercentileSupport,
-            "percentile-support",
-            "there are enough requests for the percentile",
-        ),
-        identity(
-            Self::StatedLength,
-            "stated-length",
-            "prompts are as long as the command line or the settings say",
-        ),
+    pub const WHOLE_BLOCK: Self =
+        Self { code: "whole-block", sentence: "the block is complete and not mixed with another" };
+    pub const READABLE_VALUES: Self =
+        Self { code: "readable-values", sentence: "every value of the block can be read" };
+    pub const POSSIBLE_VALUES: Self = Self {
+        code: "possible-values",
+        sentence: "nothing is below zero, and no value is zero where others show that it cannot be",
+    };
+    pub const OTHER_DEFINITION: Self = Self {
+        code: "other-definition",
+        sentence: "figures follow the definitions of the tools, not those of a fork",
+    };
+    pub const THROUGHPUT: Self = Self {
+        code: "throughput",
+        sentence: "requests, input, output and total tokens per second are counts / duration",
+    };
+    pub const MEDIAN_IS_P50: Self = Self { code: "median-p50", sentence: "the median equals P50" };
+    pub const SINGLE_REQUEST: Self = Self {
+        code: "single-request",
+        sentence: "one request: mean = median = percentile, and the request takes the whole duration",
+    };
+    pub const TWO_REQUESTS: Self = Self {
+        code: "two-requests",
+        sentence: "two requests: mean = median, and P99 determines both values",
+    };
+    pub const LITTLE: Self =
+        Self { code: "little", sentence: "concurrency = requests × mean E2E / duration" };
+    pub const QUEUE_SUM: Self = Self {
+        code: "queue-sum",
+        sentence: "mean E2E with client queue time = mean client queue time + mean E2E",
+    };
+    pub const INPUT_SUM: Self =
+        Self { code: "input-sum", sentence: "input tokens = text tokens + vision tokens" };
+    pub const PERCENTILE_ORDER: Self =
+        Self { code: "percentile-order", sentence: "percentiles do not fall" };
+    pub const MEAN_WITHIN_BOUNDS: Self =
+        Self { code: "mean-bounds", sentence: "the mean lies within what the percentiles allow" };
+    pub const LATENCY_WITHIN_RUN: Self = Self {
+        code: "latency-within-run",
+        sentence: "latencies, and TPOT × tokens, lie between zero and the duration",
+    };
+    pub const END_AFTER_FIRST: Self = Self {
+        code: "end-after-first",
+        sentence: "each percentile of E2E is at least that of TTFT",
+    };
+    pub const WITHIN_CAP: Self =
+        Self { code: "within-cap", sentence: "mean requests in flight do not exceed the cap" };
+    pub const PEAK_ABOVE_MEAN: Self = Self {
+        code: "peak-above-mean",
+        sentence: "peaks are at least their means, at most all requests, and what the streams can give",
+    };
+    pub const DECODING_WITHIN_FLIGHT: Self = Self {
+        code: "decoding-within-flight",
+        sentence: "requests decoding do not exceed requests in flight",
+    };
+    pub const EVENTS_PER_TOKEN: Self = Self {
+        code: "events-per-token",
+        sentence: "events = requests × (E2E − TTFT) / ITL + requests ≈ tokens",
+    };
+    pub const TOKEN_WEIGHTED_TPOT: Self = Self {
+        code: "weighted-tpot",
+        sentence: "requests × (E2E − TTFT) / (tokens − requests) ≈ ITL",
+    };
+    pub const TPOT_AGAINST_ITL: Self = Self {
+        code: "tpot-itl",
+        sentence: "mean TPOT / mean ITL lies between 0.97 and 1.03 + 2.5 / (tokens per answer − 1)",
+    };
+    pub const RETOKENIZED: Self =
+        Self { code: "retokenized", sentence: "tokens of the text ≈ tokens reported" };
+    pub const WHOLE_GAPS: Self = Self {
+        code: "whole-gaps",
+        sentence: "one request: TPOT × (tokens − 1) / ITL is a whole number",
+    };
+    pub const GAPS_PER_TOKEN: Self =
+        Self { code: "gaps-per-token", sentence: "one request: that number is tokens − 1" };
+    pub const RATE_REACHED: Self = Self {
+        code: "rate-reached",
+        sentence: "the achieved rate is at least 90 % of the stated one, and not above it",
+    };
+    pub const RISING_WITH_LOAD: Self = Self {
+        code: "rising-with-load",
+        sentence: "throughput, TTFT and TPOT do not fall as the load grows",
+    };
+    pub const ALL_ACCOUNTED: Self =
+        Self { code: "all-accounted", sentence: "stated requests = successful + failed" };
+    pub const QUANTUM: Self =
+        Self { code: "quantum", sentence: "gaps do not cluster just above multiples of 100 ms" };
+    pub const SERVER_LIMIT: Self = Self {
+        code: "server-limit",
+        sentence: "output tokens per second × time per token (requests decoding) is near the requests in flight",
+    };
+    pub const BACKLOG: Self = Self {
+        code: "backlog",
+        sentence: "mean TTFT is not a third to a half of the duration, with P99 near its end",
+    };
+    pub const END_TO_END_SUM: Self =
+        Self { code: "e2e-sum", sentence: "mean E2E ≈ TTFT + TPOT × (tokens per answer − 1)" };
+    pub const PINNED_LENGTH: Self =
+        Self { code: "pinned-length", sentence: "answers differ in length" };
+    pub const PERCENTILE_SUPPORT: Self = Self {
+        code: "percentile-support",
+        sentence: "there are enough requests for the percentile",
+    };
+    pub const STATED_LENGTH: Self = Self {
+        code: "stated-length",
+        sentence: "prompts are as long as the command line or the settings say",
+    };
+
+    /// All rules in order.
+    pub const TABLE: [Self; 34] = [
+        Self::WHOLE_BLOCK,
+        Self::READABLE_VALUES,
+        Self::POSSIBLE_VALUES,
+        Self::OTHER_DEFINITION,
+        Self::THROUGHPUT,
+        Self::MEDIAN_IS_P50,
+        Self::SINGLE_REQUEST,
+        Self::TWO_REQUESTS,
+        Self::LITTLE,
+        Self::QUEUE_SUM,
+        Self::INPUT_SUM,
+        Self::PERCENTILE_ORDER,
+        Self::MEAN_WITHIN_BOUNDS,
+        Self::LATENCY_WITHIN_RUN,
+        Self::END_AFTER_FIRST,
+        Self::WITHIN_CAP,
+        Self::PEAK_ABOVE_MEAN,
+        Self::DECODING_WITHIN_FLIGHT,
+        Self::EVENTS_PER_TOKEN,
+        Self::TOKEN_WEIGHTED_TPOT,
+        Self::TPOT_AGAINST_ITL,
+        Self::RETOKENIZED,
+        Self::WHOLE_GAPS,
+        Self::GAPS_PER_TOKEN,
+        Self::RATE_REACHED,
+        Self::RISING_WITH_LOAD,
+        Self::ALL_ACCOUNTED,
+        Self::QUANTUM,
+        Self::SERVER_LIMIT,
+        Self::BACKLOG,
+        Self::END_TO_END_SUM,
+        Self::PINNED_LENGTH,
+        Self::PERCENTILE_SUPPORT,
+        Self::STATED_LENGTH,
     ];
 
-    fn row(self) -> &'static Identity {
-        Self::TABLE.iter().find(|row| row.rule == self).expect("the table has a row for each rule")
-    }
-
-    pub fn code(self) -> &'static str {
-        self.row().code
+    /// Its position among all: findings of one level stand in this order.
+    pub(crate) fn position(self) -> Option<usize> {
+        Self::TABLE.iter().position(|rule| *rule == self)
     }
 }
 

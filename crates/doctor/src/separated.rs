@@ -17,7 +17,7 @@ pub fn doctor_csv(files: &[ExaminedFile<'_>]) -> String {
 
 fn row(name: &str, block: &str, finding: &Finding) -> String {
     let Finding { level, rule, what, meaning } = finding;
-    let cells = [name, block, level.name(), rule.code(), what, meaning];
+    let cells = [name, block, level.name(), rule.code, what, meaning];
     cells.map(cell).join(",") + "\n"
 }
 

@@ -33,7 +33,7 @@ fn percentile_order(figures: &Figures<'_>, metric: Metric, name: &str) -> Option
         falling[1].0 * 100.0
     );
     let meaning = "these lines come from different samples, or their labels are mixed up";
-    Some(Finding::inconsistent(Rule::PercentileOrder, what, meaning))
+    Some(Finding::inconsistent(Rule::PERCENTILE_ORDER, what, meaning))
 }
 
 /// The values between two percentiles lie between them, so the mean cannot lie outside the two sums.
@@ -66,7 +66,7 @@ fn mean_bounds(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Find
             if has_max { format!("{:.2}", highest * 1e3) } else { "any".to_owned() }
         );
         Finding::inconsistent(
-            Rule::MeanWithinBounds,
+            Rule::MEAN_WITHIN_BOUNDS,
             what,
             "mean and percentiles come from different samples",
         )
@@ -89,7 +89,7 @@ fn zero_mean(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Findin
         );
         let meaning =
             "mean and percentiles come from different samples, or the mean was not filled in";
-        Finding::inconsistent(Rule::MeanWithinBounds, what, meaning)
+        Finding::inconsistent(Rule::MEAN_WITHIN_BOUNDS, what, meaning)
     })
 }
 
@@ -106,7 +106,7 @@ fn within_run(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Findi
         let what =
             format!("{name} {verb} {:.2} s in a run of {:.2} s", value.mid(), duration.mid());
         let meaning = "the two have different definitions or come from different runs";
-        Finding::inconsistent(Rule::LatencyWithinRun, what, meaning)
+        Finding::inconsistent(Rule::LATENCY_WITHIN_RUN, what, meaning)
     })
 }
 
@@ -117,7 +117,7 @@ fn negative(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Finding
     let what = format!("{name} of {:.2} ms is below zero", lowest.mid() * 1e3);
     let meaning =
         "the client's clock was set back, or the difference of two times was taken wrongly";
-    Some(Finding::inconsistent(Rule::LatencyWithinRun, what, meaning))
+    Some(Finding::inconsistent(Rule::LATENCY_WITHIN_RUN, what, meaning))
 }
 
 /// A mean answer takes no longer than the run. Long answers may have a smaller TPOT than short ones, so that
@@ -137,7 +137,7 @@ fn answer_within_run(figures: &Figures<'_>) -> Option<Finding> {
         let meaning =
             "TPOT or the number of tokens has another definition or comes from another run";
         let level = if is_equal { Level::Inconsistent } else { Level::Misleading };
-        Finding::new(level, Rule::LatencyWithinRun, what, meaning)
+        Finding::new(level, Rule::LATENCY_WITHIN_RUN, what, meaning)
     })
 }
 
@@ -160,7 +160,7 @@ fn end_after_first(figures: &Figures<'_>) -> Option<Finding> {
         end.mid() * 1e3
     );
     let meaning = "the two come from different requests, or failed requests count as zero in one";
-    Some(Finding::inconsistent(Rule::EndAfterFirst, what, meaning))
+    Some(Finding::inconsistent(Rule::END_AFTER_FIRST, what, meaning))
 }
 
 fn within_cap(figures: &Figures<'_>) -> Option<Finding> {
@@ -173,7 +173,7 @@ fn within_cap(figures: &Figures<'_>) -> Option<Finding> {
             cap.mid()
         );
         let meaning = "latencies include waiting in the client, or the cap was not enforced";
-        Finding::inconsistent(Rule::WithinCap, what, meaning)
+        Finding::inconsistent(Rule::WITHIN_CAP, what, meaning)
     })
 }
 
@@ -201,7 +201,7 @@ fn sudden_peak(figures: &Figures<'_>) -> Option<Finding> {
         );
         let meaning = "tokens that had waited were read at once, as after a stall of the client or of a proxy, or \
                        the peak is of another run";
-        Finding::new(Level::Misleading, Rule::PeakAboveMean, what, meaning)
+        Finding::new(Level::Misleading, Rule::PEAK_ABOVE_MEAN, what, meaning)
     })
 }
 
@@ -217,7 +217,7 @@ fn peak_throughput(figures: &Figures<'_>) -> Option<Finding> {
             tokens.mid()
         );
         let meaning = "the counts have different definitions or come from different runs";
-        return Some(Finding::inconsistent(Rule::PeakAboveMean, what, meaning));
+        return Some(Finding::inconsistent(Rule::PEAK_ABOVE_MEAN, what, meaning));
     }
     if let Some(finding) = sudden_peak(figures) {
         return Some(finding);
@@ -232,7 +232,7 @@ fn peak_throughput(figures: &Figures<'_>) -> Option<Finding> {
         );
         let meaning = "the peak counts events, and an event holds several tokens (speculative \
                        decoding or merged reads)";
-        Finding::new(Level::Misleading, Rule::PeakAboveMean, what, meaning)
+        Finding::new(Level::Misleading, Rule::PEAK_ABOVE_MEAN, what, meaning)
     })
 }
 
@@ -246,7 +246,7 @@ fn peak_concurrency(figures: &Figures<'_>) -> Option<Finding> {
             figures.requests()?
         );
         let meaning = "the counts have different definitions or come from different runs";
-        return Some(Finding::inconsistent(Rule::PeakAboveMean, what, meaning));
+        return Some(Finding::inconsistent(Rule::PEAK_ABOVE_MEAN, what, meaning));
     }
     let in_flight = figures.in_flight().filter(|in_flight| in_flight.is_above(peak));
     if let Some(in_flight) = in_flight {
@@ -256,12 +256,12 @@ fn peak_concurrency(figures: &Figures<'_>) -> Option<Finding> {
             peak.mid()
         );
         let meaning = "latencies and counts come from different requests";
-        return Some(Finding::inconsistent(Rule::PeakAboveMean, what, meaning));
+        return Some(Finding::inconsistent(Rule::PEAK_ABOVE_MEAN, what, meaning));
     }
     let cap = figures.positive(Field::MaxConcurrency).filter(|cap| peak.is_above(*cap))?;
     let what = format!("peak concurrent requests {} above the cap of {}", peak.mid(), cap.mid());
     let meaning = "the peak counts all requests active during one second, not at one instant";
-    Some(Finding::new(Level::Remark, Rule::PeakAboveMean, what, meaning))
+    Some(Finding::new(Level::Remark, Rule::PEAK_ABOVE_MEAN, what, meaning))
 }
 
 fn decoding_within_flight(figures: &Figures<'_>) -> Option<Finding> {
@@ -277,6 +277,6 @@ fn decoding_within_flight(figures: &Figures<'_>) -> Option<Finding> {
         );
         let meaning =
             "more tokens are counted than were streamed, or an event holds several tokens";
-        Finding::new(Level::Misleading, Rule::DecodingWithinFlight, what, meaning)
+        Finding::new(Level::Misleading, Rule::DECODING_WITHIN_FLIGHT, what, meaning)
     })
 }

@@ -78,7 +78,7 @@ fn events_per_token(figures: &Figures<'_>) -> Option<Finding> {
         ratio.mid(),
         real.mid()
     );
-    judge(figures, Rule::EventsPerToken, ratio, what)
+    judge(figures, Rule::EVENTS_PER_TOKEN, ratio, what)
 }
 
 /// Streaming time per counted token after the first, over all answers.
@@ -95,7 +95,7 @@ fn weighted_tpot(figures: &Figures<'_>) -> Option<Finding> {
         tpot.mid() * 1e3,
         itl.mid() * 1e3
     );
-    judge(figures, Rule::TokenWeightedTpot, tpot / itl, what)
+    judge(figures, Rule::TOKEN_WEIGHTED_TPOT, tpot / itl, what)
 }
 
 fn tpot_against_itl(figures: &Figures<'_>) -> Option<Finding> {
@@ -114,12 +114,12 @@ fn tpot_against_itl(figures: &Figures<'_>) -> Option<Finding> {
     );
     if ratio.low > highest.max(1.0 + FAR) {
         let (level, meaning) = high_tpot(figures);
-        Some(Finding::new(level, Rule::TpotAgainstItl, what, meaning))
+        Some(Finding::new(level, Rule::TPOT_AGAINST_ITL, what, meaning))
     } else if ratio.high < 1.0 - FAR {
-        Some(Finding::new(Level::Misleading, Rule::TpotAgainstItl, what, MERGED))
+        Some(Finding::new(Level::Misleading, Rule::TPOT_AGAINST_ITL, what, MERGED))
     } else if ratio.low > highest || ratio.high < 0.97 {
         let meaning = "answers have very different lengths, or a few events merged";
-        Some(Finding::new(Level::Remark, Rule::TpotAgainstItl, what, meaning))
+        Some(Finding::new(Level::Remark, Rule::TPOT_AGAINST_ITL, what, meaning))
     } else {
         None
     }
@@ -205,14 +205,14 @@ fn end_to_end_sum(figures: &Figures<'_>) -> Option<Finding> {
             ratio.mid()
         );
         if includes_first_token(figures) {
-            return Finding::new(Level::Misleading, Rule::OtherDefinition, what, WITH_FIRST);
+            return Finding::new(Level::Misleading, Rule::OTHER_DEFINITION, what, WITH_FIRST);
         }
         if is_from_lengths(figures) {
-            return Finding::new(Level::Misleading, Rule::EndToEndSum, what, UNEQUAL);
+            return Finding::new(Level::Misleading, Rule::END_TO_END_SUM, what, UNEQUAL);
         }
         let meaning = "TPOT has another definition, or long answers stream at another speed than \
                        short ones";
-        Finding::inconsistent(Rule::EndToEndSum, what, meaning)
+        Finding::inconsistent(Rule::END_TO_END_SUM, what, meaning)
     })
 }
 
@@ -238,7 +238,7 @@ fn retokenized(figures: &Figures<'_>) -> Option<Finding> {
     );
     let meaning = "the reported count is the requested length, or the text was repeated or \
                    re-encoded in transit";
-    Some(Finding::new(level, Rule::Retokenized, what, meaning))
+    Some(Finding::new(level, Rule::RETOKENIZED, what, meaning))
 }
 
 /// With a single request the number of its gaps can be worked out.
@@ -249,14 +249,14 @@ fn gaps_of_one(figures: &Figures<'_>) -> Vec<Finding> {
         let what =
             format!("TPOT × {later_tokens} / ITL = {:.2} gaps, not a whole number", gaps.mid());
         let meaning = "the latency runs past the last event, so TPOT is a little too high";
-        found.push(Finding::new(Level::Remark, Rule::WholeGaps, what, meaning));
+        found.push(Finding::new(Level::Remark, Rule::WHOLE_GAPS, what, meaning));
     }
     if (gaps.mid().round() - later_tokens).abs() > 0.5 {
         let what =
             format!("{:.0} gaps for {later_tokens} tokens after the first", gaps.mid().round());
         let meaning = "a step without a counted token, such as the end mark, is timed: TPOT is too \
                        high by its share";
-        found.push(Finding::new(Level::Remark, Rule::GapsPerToken, what, meaning));
+        found.push(Finding::new(Level::Remark, Rule::GAPS_PER_TOKEN, what, meaning));
     }
     found
 }

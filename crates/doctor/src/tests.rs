@@ -34,19 +34,19 @@ fn found(name: &str, level: Level) -> Vec<(usize, Rule)> {
 fn what_is_wrong_with_the_seeds_is_found_and_nothing_else() {
     let worse = |name| (found(name, Level::Inconsistent), found(name, Level::Misleading));
     assert_eq!(worse("000"), (vec![], vec![]));
-    assert_eq!(worse("001"), (vec![], vec![(2, Rule::ServerLimit)]));
+    assert_eq!(worse("001"), (vec![], vec![(2, Rule::SERVER_LIMIT)]));
     assert_eq!(worse("002"), (vec![], vec![]));
-    let stalls = vec![(2, Rule::RisingWithLoad), (6, Rule::RisingWithLoad)];
-    assert_eq!(worse("003"), (vec![(13, Rule::AllAccounted)], stalls));
+    let stalls = vec![(2, Rule::RISING_WITH_LOAD), (6, Rule::RISING_WITH_LOAD)];
+    assert_eq!(worse("003"), (vec![(13, Rule::ALL_ACCOUNTED)], stalls));
     let miscounted = vec![
-        (1, Rule::EventsPerToken),
-        (1, Rule::TokenWeightedTpot),
-        (1, Rule::TpotAgainstItl),
-        (1, Rule::Retokenized),
-        (1, Rule::EndToEndSum),
-        (3, Rule::Retokenized),
+        (1, Rule::EVENTS_PER_TOKEN),
+        (1, Rule::TOKEN_WEIGHTED_TPOT),
+        (1, Rule::TPOT_AGAINST_ITL),
+        (1, Rule::RETOKENIZED),
+        (1, Rule::END_TO_END_SUM),
+        (3, Rule::RETOKENIZED),
     ];
-    let capped = (1..=3).map(|block| (block, Rule::RateReached)).collect();
+    let capped = (1..=3).map(|block| (block, Rule::RATE_REACHED)).collect();
     assert_eq!(worse("004"), (miscounted, capped));
 }
 
@@ -59,18 +59,18 @@ fn remarks_on_the_seeds_are_those_that_the_study_lists() {
             .map(|(at, _)| at)
             .collect()
     };
-    assert_eq!(remarks("002", Rule::WholeGaps), [1, 13]);
-    assert_eq!(remarks("002", Rule::GapsPerToken), [1, 13, 22, 23]);
-    assert_eq!(remarks("003", Rule::GapsPerToken), [1]);
-    assert_eq!(remarks("002", Rule::RisingWithLoad), [7]);
-    assert_eq!(remarks("001", Rule::Backlog), [1, 2]);
-    assert_eq!(remarks("001", Rule::PinnedLength), [1, 2]);
-    assert_eq!(remarks("000", Rule::PercentileSupport), [0_usize; 0]);
+    assert_eq!(remarks("002", Rule::WHOLE_GAPS), [1, 13]);
+    assert_eq!(remarks("002", Rule::GAPS_PER_TOKEN), [1, 13, 22, 23]);
+    assert_eq!(remarks("003", Rule::GAPS_PER_TOKEN), [1]);
+    assert_eq!(remarks("002", Rule::RISING_WITH_LOAD), [7]);
+    assert_eq!(remarks("001", Rule::BACKLOG), [1, 2]);
+    assert_eq!(remarks("001", Rule::PINNED_LENGTH), [1, 2]);
+    assert_eq!(remarks("000", Rule::PERCENTILE_SUPPORT), [0_usize; 0]);
     assert!(found("000", Level::Remark).is_empty());
     let file_rules =
         |name| examined(name).file.iter().map(|finding| finding.rule).collect::<Vec<_>>();
-    assert_eq!(file_rules("002"), [Rule::Quantum]);
-    assert_eq!(file_rules("003"), [Rule::StatedLength]);
+    assert_eq!(file_rules("002"), [Rule::QUANTUM]);
+    assert_eq!(file_rules("003"), [Rule::STATED_LENGTH]);
 }
 
 /// Changes a figure of a seed and says which rule must fail in the first block, and how badly.
@@ -85,74 +85,74 @@ fn check(name: &str, from: &str, to: &str, rule: Rule, level: Level) {
 #[test]
 fn a_wrong_digit_breaks_the_arithmetic() {
     let check = |name, from, to, rule| check(name, from, to, rule, Level::Inconsistent);
-    check("000", "2.84 ", "2.86 ", Rule::Throughput);
-    check("000", "1900.04", "1900.60", Rule::Throughput);
-    check("000", "2560.58", "2650.58", Rule::Throughput);
-    check("004", "471.48", "471.84", Rule::Throughput);
+    check("000", "2.84 ", "2.86 ", Rule::THROUGHPUT);
+    check("000", "1900.04", "1900.60", Rule::THROUGHPUT);
+    check("000", "2560.58", "2650.58", Rule::THROUGHPUT);
+    check("004", "471.48", "471.84", Rule::THROUGHPUT);
     check(
         "000",
         "P50 TTFT (ms):                           124.74",
         "P50 TTFT (ms):                           125.74",
-        Rule::MedianIsP50,
+        Rule::MEDIAN_IS_P50,
     );
     check(
         "002",
         "P99 TTFT (ms):                           314.58",
         "P99 TTFT (ms):                           315.58",
-        Rule::SingleRequest,
+        Rule::SINGLE_REQUEST,
     );
-    check("002", "4.53 ", "4.03 ", Rule::SingleRequest);
-    check("004", "16.42", "16.52", Rule::Little);
+    check("002", "4.53 ", "4.03 ", Rule::SINGLE_REQUEST);
+    check("004", "16.42", "16.52", Rule::LITTLE);
     // Truncated instead of rounded is no contradiction.
-    crate::tests::check("004", "16.42", "16.43", Rule::Little, Level::Remark);
+    crate::tests::check("004", "16.42", "16.43", Rule::LITTLE, Level::Remark);
 }
 
 #[test]
 fn an_impossible_sample_breaks_the_shape() {
     let check = |name, from, to, rule| check(name, from, to, rule, Level::Inconsistent);
-    check("000", "3035.43", "30.43  ", Rule::PercentileOrder);
-    check("000", "463.85", "103.85", Rule::MeanWithinBounds);
-    check("000", "73790.91 ", "1073790.91", Rule::LatencyWithinRun);
-    check("000", "61938.89", "61.89   ", Rule::EndAfterFirst);
+    check("000", "3035.43", "30.43  ", Rule::PERCENTILE_ORDER);
+    check("000", "463.85", "103.85", Rule::MEAN_WITHIN_BOUNDS);
+    check("000", "73790.91 ", "1073790.91", Rule::LATENCY_WITHIN_RUN);
+    check("000", "61938.89", "61.89   ", Rule::END_AFTER_FIRST);
     check(
         "004",
         "concurrency:                 20",
         "concurrency:                 16",
-        Rule::WithinCap,
+        Rule::WITHIN_CAP,
     );
-    check("001", "512.00", "513.00", Rule::PeakAboveMean);
+    check("001", "512.00", "513.00", Rule::PEAK_ABOVE_MEAN);
 }
 
 #[test]
 fn other_ways_of_streaming_and_loading_are_named() {
-    check("001", "11.00", "9.00 ", Rule::PeakAboveMean, Level::Misleading);
-    check("004", "25.85", "95.85", Rule::DecodingWithinFlight, Level::Misleading);
+    check("001", "11.00", "9.00 ", Rule::PEAK_ABOVE_MEAN, Level::Misleading);
+    check("004", "25.85", "95.85", Rule::DECODING_WITHIN_FLIGHT, Level::Misleading);
     check(
         "000",
         "Mean ITL (ms):                           65.71",
         "Mean ITL (ms):                           131.42",
-        Rule::EventsPerToken,
+        Rule::EVENTS_PER_TOKEN,
         Level::Misleading,
     );
     check(
         "000",
         "Mean ITL (ms):                           65.71",
         "Mean ITL (ms):                           131.42",
-        Rule::TpotAgainstItl,
+        Rule::TPOT_AGAINST_ITL,
         Level::Misleading,
     );
     check(
         "001",
         "Failed requests:                         0 ",
         "Failed requests:                         90",
-        Rule::AllAccounted,
+        Rule::ALL_ACCOUNTED,
         Level::Misleading,
     );
     check(
         "001",
         "# Prefill",
         "vllm bench serve --num-prompts 600",
-        Rule::AllAccounted,
+        Rule::ALL_ACCOUNTED,
         Level::Inconsistent,
     );
 }
@@ -167,7 +167,7 @@ fn first(text: &str) -> Vec<(Rule, Level)> {
 fn forks_with_other_definitions_are_named_and_not_called_inconsistent() {
     let check = |name: &str, text: &str| {
         let found = first(text);
-        assert!(found.contains(&(Rule::OtherDefinition, Level::Misleading)), "{name}: {found:?}");
+        assert!(found.contains(&(Rule::OTHER_DEFINITION, Level::Misleading)), "{name}: {found:?}");
         let worst = found.iter().filter(|(_, level)| *level == Level::Inconsistent).count();
         assert_eq!(worst, 0, "{name}: {found:?}");
     };
@@ -217,16 +217,16 @@ fn a_finding_states_the_distance_and_blames_nobody() {
         assert!(!page.contains(word), "{word}: {page}");
     }
     let truncated = examine(&parse(&text("000").replace("2.84 ", "2.85 "))).blocks.remove(0);
-    assert_eq!((truncated[0].rule, truncated[0].level), (Rule::Throughput, Level::Remark));
+    assert_eq!((truncated[0].rule, truncated[0].level), (Rule::THROUGHPUT, Level::Remark));
 }
 
 #[test]
 fn values_that_cannot_be_read_are_remarks() {
     let damaged = text("000").replace("463.85", "N/A   ").replace("1900.04", "nan    ");
     let found = first(&damaged);
-    assert_eq!(found, [(Rule::ReadableValues, Level::Remark); 2], "{found:?}");
+    assert_eq!(found, [(Rule::READABLE_VALUES, Level::Remark); 2], "{found:?}");
     let below = text("000").replace("124.74", "-24.74");
-    assert!(first(&below).contains(&(Rule::LatencyWithinRun, Level::Inconsistent)));
+    assert!(first(&below).contains(&(Rule::LATENCY_WITHIN_RUN, Level::Inconsistent)));
 }
 
 /// The mean TPOT of one request was explained by short answers among long ones.
@@ -238,7 +238,7 @@ fn one_request_has_no_answers_of_other_lengths() {
     let at = block.find(mean).unwrap() + mean.len();
     let forged = format!("{}99{}", &block[..at], &block[at + 2..]);
     let findings = examine(&parse(&forged)).blocks.remove(0);
-    let found = findings.iter().find(|finding| finding.rule == Rule::TpotAgainstItl).unwrap();
+    let found = findings.iter().find(|finding| finding.rule == Rule::TPOT_AGAINST_ITL).unwrap();
     assert!(!found.meaning.contains("short answers"), "{}", found.meaning);
 }
 
@@ -246,7 +246,7 @@ fn one_request_has_no_answers_of_other_lengths() {
 fn two_requests_must_be_two_numbers() {
     let reports = parse(&text("002").replace("373.27", "973.27"));
     let rules: Vec<Rule> = examine(&reports).blocks[1].iter().map(|finding| finding.rule).collect();
-    assert!(rules.contains(&Rule::TwoRequests), "{rules:?}");
+    assert!(rules.contains(&Rule::TWO_REQUESTS), "{rules:?}");
 }
 
 #[test]
@@ -255,17 +255,18 @@ fn a_cut_block_is_inconsistent_and_one_without_its_footer_is_not() {
     assert_eq!(examine(&parse(&whole[..900])).worst(), Some(Level::Inconsistent));
     let without = &whole[..whole.trim_end().rfind('\n').unwrap()];
     let mut expected = first(&whole);
-    expected.push((Rule::WholeBlock, Level::Remark));
+    expected.push((Rule::WHOLE_BLOCK, Level::Remark));
     let mut found = first(without);
-    expected.sort();
-    found.sort();
+    let order = |(rule, level): &(Rule, Level)| (rule.position(), *level);
+    expected.sort_by_key(order);
+    found.sort_by_key(order);
     assert_eq!(found, expected);
 }
 
 #[test]
 fn a_block_without_values_is_not_called_consistent() {
     let empty = format!("==== Serving Benchmark Result ====\n{}\n", "=".repeat(50));
-    assert_eq!(first(&empty), [(Rule::WholeBlock, Level::Misleading)]);
+    assert_eq!(first(&empty), [(Rule::WHOLE_BLOCK, Level::Misleading)]);
 }
 
 #[test]
@@ -382,11 +383,11 @@ fn a_burst_of_conversations_is_not_called_inconsistent() {
     };
     let (short, whole) = (block("", 203_068), block(end, 203_068));
     assert_eq!(rules(&short, Level::Inconsistent), []);
-    assert_eq!(rules(&short, Level::Misleading), [Rule::TpotAgainstItl]);
+    assert_eq!(rules(&short, Level::Misleading), [Rule::TPOT_AGAINST_ITL]);
     assert_eq!(rules(&whole, Level::Inconsistent), []);
-    assert_eq!(rules(&whole, Level::Misleading), [Rule::TpotAgainstItl, Rule::EndToEndSum]);
+    assert_eq!(rules(&whole, Level::Misleading), [Rule::TPOT_AGAINST_ITL, Rule::END_TO_END_SUM]);
     // Answers of one length leave no such explanation, and a wrong count of tokens does not either.
-    assert_eq!(rules(&block("", 203_000), Level::Inconsistent), [Rule::TpotAgainstItl]);
+    assert_eq!(rules(&block("", 203_000), Level::Inconsistent), [Rule::TPOT_AGAINST_ITL]);
     let miscounted = rules(&block(end, 103_068), Level::Inconsistent);
-    assert!(miscounted.contains(&Rule::TpotAgainstItl), "{miscounted:?}");
+    assert!(miscounted.contains(&Rule::TPOT_AGAINST_ITL), "{miscounted:?}");
 }

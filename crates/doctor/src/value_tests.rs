@@ -10,7 +10,7 @@ use tokometer_compat::parse;
 fn said(text: &str, level: Level) -> Vec<String> {
     let findings = examine(&parse(text)).blocks.remove(0);
     let is_it = |finding: &Finding| finding.level >= level;
-    let words = |finding: &Finding| format!("{}: {}", finding.rule.code(), finding.what);
+    let words = |finding: &Finding| format!("{}: {}", finding.rule.code, finding.what);
     findings.iter().filter(|finding| is_it(finding)).map(words).collect()
 }
 
@@ -197,7 +197,7 @@ fn block(lines: &str) -> String {
 /// What is said of the first block under this rule.
 fn meaning(text: &str, code: &str) -> Option<(Level, String)> {
     let findings = examine(&parse(text)).blocks.remove(0);
-    let found = findings.into_iter().find(|finding| finding.rule.code() == code);
+    let found = findings.into_iter().find(|finding| finding.rule.code == code);
     found.map(|finding| (finding.level, finding.meaning))
 }
 
@@ -254,7 +254,7 @@ fn a_server_s_limit_does_not_count_events_as_tokens() {
          Mean TPOT (ms): 20.00; Mean ITL (ms): 80.00",
     );
     let findings = examine(&parse(&text)).blocks.remove(0);
-    let limit = findings.iter().find(|finding| finding.rule.code() == "server-limit").unwrap();
+    let limit = findings.iter().find(|finding| finding.rule.code == "server-limit").unwrap();
     assert!(limit.what.starts_with("output throughput × TPOT = 8.0 requests"), "{limit:?}");
 }
 

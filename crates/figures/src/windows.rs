@@ -86,7 +86,7 @@ struct WindowGrid {
     origin: Nanos,
     width: u64,
     skipped: u64,
-    /// Place of the last window. A damaged record may have times beyond it.
+    /// Index of the last window. A damaged record may have times beyond it.
     last: usize,
 }
 
@@ -104,7 +104,7 @@ impl WindowGrid {
     }
 
     /// Windows since the first one, as a fraction.
-    fn exact_place(&self, at: Nanos) -> f64 {
+    fn exact_position(&self, at: Nanos) -> f64 {
         (at - self.origin).as_secs_f64() / self.width as f64 - self.skipped as f64
     }
 
@@ -153,8 +153,8 @@ fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &WindowGrid)
         let (from, to) = (grid.window(row.start), grid.window(row.end));
         steps[from] += 1.0;
         steps[to + 1] -= 1.0;
-        windows[from].in_flight -= grid.exact_place(row.start) - from as f64;
-        windows[to].in_flight -= (to + 1) as f64 - grid.exact_place(row.end);
+        windows[from].in_flight -= grid.exact_position(row.start) - from as f64;
+        windows[to].in_flight -= (to + 1) as f64 - grid.exact_position(row.end);
     }
     let mut level = 0.0;
     for (window, step) in windows.iter_mut().zip(&steps) {

@@ -108,21 +108,21 @@ impl RunWriter {
     pub fn create(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
         create_private(folder).map_err(file_error("create", folder))?;
         let staged = Staged::below(folder)?;
-        let place = staged.as_ref().map_or(folder, |staged| &staged.0).to_owned();
+        let current = staged.as_ref().map_or(folder, |staged| &staged.0).to_owned();
         let begun = Self::begin(folder, staged, info);
-        begun.inspect_err(|_| remove_begun(&place))
+        begun.inspect_err(|_| remove_begun(&current))
     }
 
     fn begin(folder: &Path, staged: Option<Staged>, info: &RunInfo) -> Result<Self, Error> {
-        let place = staged.as_ref().map_or(folder, |staged| &staged.0).to_owned();
-        let reserved = beside(&place.join(names::END));
+        let current = staged.as_ref().map_or(folder, |staged| &staged.0).to_owned();
+        let reserved = beside(&current.join(names::END));
         fs::write(&reserved, vec![b' '; END_BYTES]).map_err(file_error("write", &reserved))?;
-        write_json(&place.join(names::PLAN), info)?;
+        write_json(&current.join(names::PLAN), info)?;
         Ok(Self {
             folder: folder.to_owned(),
             info: info.clone(),
-            requests: BatchFile::create(place.join(names::REQUESTS))?,
-            starts: BatchFile::create(place.join(names::STARTS))?,
+            requests: BatchFile::create(current.join(names::REQUESTS))?,
+            starts: BatchFile::create(current.join(names::STARTS))?,
             server: None,
             waiting: PendingRows::default(),
             waiting_bytes: 0,
@@ -133,7 +133,7 @@ impl RunWriter {
         })
     }
 
-    fn place(&self) -> &Path {
+    fn current_folder(&self) -> &Path {
         self.staged.as_ref().map_or(&self.folder, |staged| &staged.0)
     }
 
@@ -142,8 +142,8 @@ impl RunWriter {
         self.remove_earlier = Some(remove);
     }
 
-    /// Takes the place of what was measured before.
-    fn take_place(&mut self) -> Result<(), Error> {
+    /// Replaces what was measured before.
+    fn replace_earlier(&mut self) -> Result<(), Error> {
         if let Some(remove) = self.remove_earlier.take() {
             remove()?;
         }
@@ -162,7 +162,7 @@ impl RunWriter {
     /// Replaces what `plan.json` says, except the origin: the rows are relative to it.
     pub fn amend(&mut self, info: RunInfo) -> Result<(), Error> {
         let info = RunInfo { origin: self.info.origin, ..info };
-        write_json(&self.place().join(names::PLAN), &info)?;
+        write_json(&self.current_folder().join(names::PLAN), &info)?;
         self.info = info;
         Ok(())
     }
@@ -225,7 +225,7 @@ impl RunWriter {
     /// Writes rows in order, and counts those that are in their files.
     fn write(&mut self, rows: &PendingRows, done: &mut RowCounts) -> Result<(), Error> {
         if !rows.started.is_empty() {
-            self.take_place()?;
+            self.replace_earlier()?;
             let batch = columns::encode_starts(&rows.started, self.info.origin)?;
             self.starts.append(&batch)?;
             done.started = rows.started.len();
@@ -247,7 +247,7 @@ impl RunWriter {
     }
 
     fn write_scrapes(&mut self, scrapes: &[Scrape]) -> Result<(), Error> {
-        let path = self.place().join(names::SERVER);
+        let path = self.current_folder().join(names::SERVER);
         let mut lines = Vec::new();
         for scrape in scrapes {
             serde_json::to_writer(&mut lines, scrape)
@@ -279,7 +279,7 @@ impl RunWriter {
 
     /// The same for a writer that is needed afterwards if that fails.
     pub fn end(&mut self, end: &RunEnd) -> Result<(), Error> {
-        self.take_place()?;
+        self.replace_earlier()?;
         self.flush()?;
         self.requests.finish()?;
         self.starts.finish()?;
@@ -316,7 +316,7 @@ impl RunWriter {
     pub fn give_up(mut self, unwritten: &PendingRows, mut end: RunEnd) -> RunReader {
         self.add(unwritten);
         // Space may have been freed since; if not, the reason is known already.
-        let _ = self.take_place().and_then(|()| self.flush());
+        let _ = self.replace_earlier().and_then(|()| self.flush());
         let _ = self.requests.finish().and(self.starts.finish());
         end.health.rows_unwritten = self.waiting.ended.len() as u64 + self.rows_lost();
         let _ = self.write_end(&end);

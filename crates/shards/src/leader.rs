@@ -115,7 +115,8 @@ impl Leader {
     /// slots like the others.
     pub fn begin(
         &self,
-        (point, prompts): (u32, &str),
+        point: u32,
+        prompts: &str,
         wait: Nanos,
         shared_cap: Option<(u32, Arc<dyn LocalRun>)>,
         is_stopped: &dyn Fn() -> bool,

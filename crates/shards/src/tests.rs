@@ -229,7 +229,7 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     let run = Arc::new(Run::default());
     let waiting = start(&follower, &of_follower, "p", &run);
     leader.hand_out(0, &of_leader, "order");
-    let at = leader.begin((0, "p"), WAIT, None, &|| false).unwrap();
+    let at = leader.begin(0, "p", WAIT, None, &|| false).unwrap();
     let common = waiting.join().unwrap().unwrap().unwrap();
     assert_eq!(common.leader, at);
     // What the follower's clock shows at the leader's start, which its own clock knows exactly.
@@ -303,7 +303,7 @@ fn a_shard_that_begins_late_receives_what_was_said_before() {
         move || follower.await_start(0, "p", own_run(folder, run), &|| false)
     });
     let own: Arc<dyn LocalRun> = Arc::new(Run::default());
-    assert!(leader.begin((0, "p"), WAIT, Some((4, own)), &|| false).is_some());
+    assert!(leader.begin(0, "p", WAIT, Some((4, own)), &|| false).is_some());
     leader.report_places(0, 0, 1);
     wait_for("the offer", || run.offered.load(Ordering::SeqCst) == 1);
     leader.stop(0, StopCause::Rule);
@@ -326,7 +326,7 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
     leader.hand_out(0, root.path(), "order");
     // Shard 4 never comes: the wait for it alone ends.
     wait_for("all but one", || leader.awaited(0) == 1);
-    assert!(leader.begin((0, "p"), Nanos::from_millis(50), None, &|| false).is_some());
+    assert!(leader.begin(0, "p", Nanos::from_millis(50), None, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     let why = differing.join().unwrap().unwrap_err();
     assert!(why.contains("(q)") && why.contains("(p)"), "{why}");
@@ -344,7 +344,7 @@ fn a_shard_that_is_not_ready_in_time_is_left_out_and_told() {
     let root = tempfile::tempdir().unwrap();
     let leader = leader(root.path(), 2);
     let slow = join(&leader, &config(1, 2)).unwrap();
-    assert!(leader.begin((0, "p"), Nanos::from_millis(10), None, &|| false).is_some());
+    assert!(leader.begin(0, "p", Nanos::from_millis(10), None, &|| false).is_some());
     let is_told = || slow.lost().is_some_and(|why| why.contains("not ready in time"));
     wait_for("the reason", is_told);
     let lost = leader.finish(0, &|| false);
@@ -361,7 +361,7 @@ fn the_places_of_shard_0_serve_the_others_after_its_end() {
     leader.hand_out(0, root.path(), "order");
     let waiting = start(&follower, root.path(), "p", &run);
     let own: Arc<dyn LocalRun> = Arc::new(Run::default());
-    assert!(leader.begin((0, "p"), WAIT, Some((4, own)), &|| false).is_some());
+    assert!(leader.begin(0, "p", WAIT, Some((4, own)), &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     follower.report_places(0, 0, 9);
     let finishing = std::thread::spawn({
@@ -389,7 +389,7 @@ fn a_follower_without_a_leader_knows_why() {
 fn an_interrupt_ends_every_wait() {
     let root = tempfile::tempdir().unwrap();
     let leader = leader(root.path(), 2);
-    assert_eq!(leader.begin((0, "p"), WAIT, None, &|| true), None);
+    assert_eq!(leader.begin(0, "p", WAIT, None, &|| true), None);
     let follower = join(&leader, &config(1, 2)).unwrap();
     let run: Arc<dyn LocalRun> = Arc::new(Run::default());
     let start = follower.await_start(0, "p", own_run(root.path().to_owned(), run), &|| true);
@@ -413,7 +413,7 @@ fn points_are_handed_out_one_by_one_until_there_are_no_more() {
     assert_eq!(next(&second, None), point(0, "load 4"), "it joined later");
     first.decline(0, "the disk is full");
     second.decline(0, "no such file");
-    assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some(), "nobody is waited for");
+    assert!(leader.begin(0, "p", WAIT, None, &|| false).is_some(), "nobody is waited for");
     let lost = leader.finish(0, &|| false);
     assert_eq!(lost, [(1, "the disk is full".to_owned()), (2, "no such file".to_owned())]);
     leader.hand_out(1, root.path(), "load 8");
@@ -440,7 +440,7 @@ fn a_block_begins_at_one_time_for_all() {
     let clock: Arc<dyn Clock> = Arc::new(Shifted { offset: 5_000_000_000, drift_ppm: 0 });
     let follower = Arc::new(join_with(&leader, &config(1, 2), &clock).unwrap());
     let waiting = start(&follower, root.path(), "p", &Arc::new(Run::default()));
-    assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some());
+    assert!(leader.begin(0, "p", WAIT, None, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     assert_eq!(leader.begin_block(0, 1, &|| true), None, "interrupted");
     let waiting = std::thread::spawn({

@@ -213,8 +213,8 @@ impl Repository<'_> {
         let kind = if self.kind == RepoKind::Model { "" } else { "/datasets" };
         let path = format!("{kind}/{}/resolve/{REVISION}/{}", encoded(self.id), encoded(name));
         let stored = self.get(&path, &mut file).and_then(|answer| {
-            let place = Place::of(&answer)?;
-            place.store(&folder, name, &partial).map_err(unwritten)
+            let entry = CacheEntry::of(&answer)?;
+            entry.store(&folder, name, &partial).map_err(unwritten)
         });
         if stored.is_err() {
             let _absent = std::fs::remove_file(&partial);
@@ -230,12 +230,12 @@ const REVISION: &str = "main";
 static FETCHES: AtomicU64 = AtomicU64::new(0);
 
 /// Where a file lies in the cache: its content by its tag, a link to that by commit and name.
-struct Place {
+struct CacheEntry {
     commit: String,
     tag: String,
 }
 
-impl Place {
+impl CacheEntry {
     fn of(answer: &HubAnswer) -> std::result::Result<Self, String> {
         let header = |wanted: &str| {
             let mut headers = answer.headers.iter();

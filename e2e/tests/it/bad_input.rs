@@ -69,25 +69,3 @@ fn datasets_with_faults_are_used_as_far_as_they_go_and_it_is_said() {
         &["1 of 3 requests in `trace.jsonl` are earlier", "line 2", "in order of time"],
     );
 }
-
-#[test]
-fn reports_that_were_cut_or_mixed_are_read_as_far_as_they_go_and_called_inconsistent() {
-    let folder = tempfile::tempdir().unwrap();
-    let seed = |name: &str| {
-        std::fs::read_to_string(crate::program::root().join("fixtures/seeds").join(name)).unwrap()
-    };
-    let whole = seed("000_659e43dd1329acd2.txt");
-    let other = seed("004_8163290e84c3957c.txt");
-    let other = &other[other.find("====").unwrap()..];
-    let cut: Vec<&str> = whole.lines().take(12).collect();
-    let mixed: Vec<&str> = whole.lines().zip(other.lines()).flat_map(|(a, b)| [a, b]).collect();
-    let row = |name: &str, lines: &[&str], finding: &str| {
-        std::fs::write(folder.path().join(name), lines.join("\n")).unwrap();
-        let ended = run(folder.path(), &format!("doctor {name}"));
-        ended.says(1, &[finding]);
-        let rows = run(folder.path(), &format!("report {name} --format csv")).succeeded().stdout;
-        assert!(rows.contains("3000"), "{rows}");
-    };
-    row("cut.txt", &cut, "the block is truncated after line");
-    row("mixed.txt", &mixed, "lines of two blocks are mixed");
-}

@@ -1,13 +1,11 @@
-//! A disk that is full, and a run folder that goes away.
+//! A disk that is full.
 
 use std::fs;
 use std::process::Command;
 
 use tokometer_record::{Phase, RunEnd, RunReader, RunState, Stop};
 
-use crate::killed::recorded;
-use crate::program::{self, Server, Started, command, ended, run, wait_until};
-use crate::scripted::{AfterResponse, Scripted, wait_in_script};
+use crate::program::{self, Server, command, ended, run};
 
 /// The same command with a limit on the size of every file that it writes, in the shell's blocks.
 pub(crate) fn limited(mut bench: Command, blocks: u32) -> Command {
@@ -63,31 +61,4 @@ fn a_record_that_cannot_be_written_ends_the_run_with_its_figures_and_the_reason(
     let parts = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let parts: Vec<_> = parts.filter(|name| name.to_string_lossy().ends_with(".part")).collect();
     assert!(parts.is_empty(), "{parts:?}");
-}
-
-/// The last requests are answered when the folder is gone.
-#[test]
-fn a_run_whose_folder_is_deleted_still_prints_its_figures() {
-    let folder = tempfile::tempdir().unwrap();
-    let run_folder = folder.path().join("r");
-    let deleted = run_folder.clone();
-    let server = Scripted::new(move |mut asked| {
-        if asked.number >= 16 {
-            wait_in_script(|| !deleted.exists());
-        }
-        asked.good_answer(10);
-        AfterResponse::Close
-    });
-    let line = format!(
-        "bench --base-url {} --num-prompts 24 --max-concurrency 4 --random-input-len 20 \
-         --random-output-len 10 --tokenizer cl100k --run-dir r",
-        server.url
-    );
-    let bench = Started::new(folder.path(), &line);
-    wait_until("some requests are on disk", || recorded(&run_folder) >= 8);
-    fs::remove_dir_all(&run_folder).unwrap();
-    let bench = bench.wait();
-    bench.says(6, &["Successful requests", "cannot write"]);
-    assert!(!bench.stderr.contains("record:"), "nothing is there: {}", bench.stderr);
-    assert!(succeeded(&bench.stdout) >= 8, "{}", bench.stdout);
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use tokometer_record::{RunReader, RunState};
 
 use crate::program::{Server, Started, run, wait_until};
-use crate::scripted::{AfterResponse, Scripted, wait_in_script};
+use crate::scripted::{AfterResponse, Scripted};
 
 /// How many requests of a run are on disk by now.
 pub(crate) fn recorded(run: &Path) -> usize {
@@ -47,36 +47,6 @@ fn a_killed_run_is_reported_as_partial_with_what_was_in_flight() {
     let page = run(folder.path(), "report r --format json").succeeded().json();
     assert_eq!(page["summary"]["ended"], "killed", "{page:#}");
     assert_eq!(page["summary"]["counts"]["succeeded"], 16);
-}
-
-/// The run went on in a file without a name, and ended with "74 of 400 succeeded".
-#[test]
-fn a_run_in_progress_is_not_repaired() {
-    let folder = tempfile::tempdir().unwrap();
-    let (run_folder, goes_on) = (folder.path().join("r"), folder.path().join("go"));
-    let wanted = goes_on.clone();
-    let server = Scripted::new(move |mut asked| {
-        if asked.number >= 16 {
-            wait_in_script(|| wanted.exists());
-        }
-        asked.good_answer(10);
-        AfterResponse::Close
-    });
-    let line = format!(
-        "bench --base-url {} --num-prompts 24 --max-concurrency 4 --random-input-len 20 \
-         --random-output-len 10 --tokenizer cl100k --format json --run-dir r",
-        server.url
-    );
-    let bench = Started::new(folder.path(), &line);
-    wait_until("some requests are on disk", || recorded(&run_folder) >= 8);
-    let refused = run(folder.path(), "report r --repair");
-    assert_eq!(refused.code, Some(6), "{refused:?}");
-    let expected = "error: cannot repair r: the run is still being written";
-    assert!(refused.stderr.starts_with(expected), "{}", refused.stderr);
-    std::fs::write(&goes_on, "").unwrap();
-    let bench = bench.wait().succeeded();
-    assert_eq!(bench.json()["summary"]["counts"]["succeeded"], 24);
-    let _whole = run(folder.path(), "report r --repair").succeeded();
 }
 
 /// An unreachable host, a mistyped dataset or tokenizer cost the earlier run.

@@ -161,27 +161,14 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("report nope", &["cannot read `nope`: there is no such file", "give run folders"]);
     row("bench --plan nope.toml", &["there is no such file", "`--print-plan`"]);
     row("help nope", &["nope"]);
-    row("bench --rate 4", &["unknown flag `--rate`", "similar: `--request-rate`"]);
-    row("bench --url http://h", &["similar: `--base-url`"]);
-    row("bench --concurrency 4", &["similar: `--max-concurrency`"]);
     row("bench --qps 4", &["unknown flag `--qps`", "similar: `--request-rate`"]);
-    row("bench --vus 4", &["similar: `--max-concurrency`"]);
-    row("bench --total-requests 4", &["similar: `--num-prompts`"]);
     row("bench --max-tokens 4", &["similar: `--output-len`"]);
     row("capacity --qps 4", &["similar: `--request-rate`"]);
-    row("bench -m model", &["unknown flag `-m`", "similar: `--model`"]);
     row("predict --engine small --slo x", &["unknown flag `--slo`", "`tokometer bench --slo`"]);
     row("bench --slo x", &["cannot use `--slo`", "no comparison"]);
     row("bench --require-power", &["cannot use `--require-power` without `--slo`"]);
     row("sim --profil small --prot 1", &["unknown flag `--profil`", "similar: `--profile`"]);
-    row("bench --connections 5", &["the choices are auto, preopen", "`--max-concurrency 5`"]);
-    row("bench --num-prompts", &["cannot use `--num-prompts` without a value", "Requests to send"]);
     row("bench 30", &["cannot use `30`", "a number is no address", "http://HOST:PORT"]);
-    row("capacity http://h:1", &["`tokometer capacity` needs `--slo <OBJECTIVES>`", "p99 ttft"]);
-    row(
-        "runs/last",
-        &["cannot use `runs/last`: it is not a command", "`tokometer report runs/last`"],
-    );
     row("bench --duration 1m30", &["`1m30` has no unit after `30`", "`4m30s`"]);
     let file =
         ["cannot read the file of `--structured nope.json`", "check the path", "JSON schema"];
@@ -192,9 +179,7 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("bench --tools nope.json", &file);
     let search = "capacity --engine small --slo requests>1 --max-duration 5s";
     row(search, &["cannot use `--max-duration 5s`", "at least", "add `--min-duration 5s`"]);
-    row("ftp://h:9", &["unknown scheme `ftp://`", "http://HOST:PORT"]);
     row("compare a b c", &["on which side `c` is", "`tokometer compare --a RUN… --b RUN…`"]);
-    row("report r --json", &["--format json"]);
 }
 
 #[test]
@@ -268,16 +253,4 @@ fn a_dash_is_standard_input_and_standard_output() {
         std::fs::read_to_string(crate::program::root().join("crates/sim/profiles/default.toml"));
     let predicted = input("predict --engine - -n 5 --format json", &profile.unwrap());
     assert!(predicted.stdout.contains("prediction"));
-}
-
-#[test]
-fn a_base_url_that_ends_in_v1_reaches_the_same_routes() {
-    let server = Scripted::new(|mut asked| {
-        assert_eq!(asked.line, "POST /v1/completions");
-        asked.good_answer(3);
-        AfterResponse::Close
-    });
-    let ended = bench(&format!("{}/v1", server.url), "--endpoint /v1/completions");
-    ended.says(0, &["4 of 4 succeeded"]);
-    bench(&format!("{}/v1/", server.url), "").says(0, &["4 of 4 succeeded"]);
 }

@@ -1,7 +1,5 @@
 //! Shards that die, stop, come late or lose their leader, and machines that share no files.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -141,52 +139,6 @@ fn a_shard_that_comes_after_the_start_is_refused() {
     assert_eq!((first.code, second.code), (Some(5), Some(0)), "{}", first.stderr);
     assert!(first.stderr.contains("shard 2 was lost: "), "{}", first.stderr);
     assert_eq!(successes(&run), 60);
-}
-
-/// Random bytes, lengths of gigabytes and messages that never end, all before the shards come.
-#[test]
-fn garbage_on_the_port_keeps_no_shard_out() {
-    let server = Server::quick();
-    let folder = tempfile::tempdir().unwrap();
-    let leader = free_address();
-    let line = |rank: u32| {
-        let more =
-            format!("--num-prompts 8 --run-dir run --quiet --shard {rank}/2 --leader {leader}");
-        load(&server, &more)
-    };
-    let leading = Started::of(&mut shard(folder.path(), &line(0)));
-    wait_until("the leader listens", || TcpStream::connect(&leader).is_ok());
-    let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut bytes = |count: usize| -> Vec<u8> {
-        let mut next = || {
-            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            noise.to_be_bytes()[0]
-        };
-        (0..count).map(|_| next()).collect()
-    };
-    let mut held = Vec::new();
-    for round in 0..20 {
-        let mut stream = TcpStream::connect(&leader).unwrap();
-        let content = match round % 4 {
-            0 => bytes(5_000),
-            1 => [&u32::MAX.to_be_bytes()[..], &bytes(2_000)].concat(),
-            2 => b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
-            // A part of a message: the rest never comes.
-            _ => vec![0, 0, 8, 0, 0, b'{'],
-        };
-        let _ = stream.write_all(&content);
-        held.push(stream);
-    }
-    let following = ended(&mut shard(folder.path(), &line(1)));
-    assert_eq!(following.code, Some(0), "{}", following.stderr);
-    assert_eq!(leading.wait().code, Some(0));
-    assert_eq!(successes(&folder.path().join("run")), 8);
-    for mut stream in held {
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        assert!(answer.len() < 400, "{} bytes for a stranger", answer.len());
-    }
 }
 
 /// All shards stop sending, drain, and are merged.

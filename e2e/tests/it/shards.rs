@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::Nanos;
 use tokometer_record::{RunReader, RunState, Stop, Timeline};
-use tokometer_shards::{Follower, FollowerConfig, SharedSecret};
 use yaml_rust2::{Yaml, YamlLoader};
 
 use crate::connections::tls;
@@ -270,37 +268,6 @@ fn strangers_are_refused_with_both_sides_named() {
     let good = ended(&mut shard(folder.path(), &line("--num-prompts 4 --shard 1/2 --quiet")));
     assert_eq!(good.code, Some(0), "{}", good.stderr);
     assert_eq!(leading.wait().code, Some(0));
-}
-
-/// Another version of the program speaks through the library, because only one is built here.
-#[test]
-fn a_shard_of_another_version_is_refused_and_keeps_no_other_out() {
-    let server = Server::quick();
-    let folder = tempfile::tempdir().unwrap();
-    let leader = free_address();
-    let line = |rank: u32| {
-        let more = format!("--num-prompts 4 --shard {rank}/2 --leader {leader}");
-        load(&server, &format!("{more} --run-dir run --quiet"))
-    };
-    let leading = Started::of(&mut shard(folder.path(), &line(0)));
-    let config = FollowerConfig {
-        secret: SharedSecret::new(SECRET).unwrap(),
-        tls: None,
-        version: "0.0.1".to_owned(),
-        plan: String::new(),
-        rank: 1,
-        count: 2,
-        clock: None,
-    };
-    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
-    let joined = Follower::join(&leader, &config, &clock, Nanos::from_secs(100), &|| false);
-    let why = joined.err().unwrap().to_string();
-    let said = format!("it is 0.0.1, and the leader is {}", env!("CARGO_PKG_VERSION"));
-    assert!(why.contains(&said), "{why}");
-    let good = ended(&mut shard(folder.path(), &line(1)));
-    assert_eq!(good.code, Some(0), "{}", good.stderr);
-    assert_eq!(leading.wait().code, Some(0));
-    assert_eq!(rows(&folder.path().join("run")).len(), 4);
 }
 
 /// Both sides show a certificate; the secret is needed as before.

@@ -108,29 +108,6 @@ fn a_point_that_fails_leaves_the_others_alone() {
     assert_eq!(counts, [2, 2, 0, 2]);
 }
 
-/// A resumed sweep once took the points of any other measurement for its own.
-#[test]
-fn a_sweep_is_not_resumed_with_points_of_another_plan() {
-    let folder = tempfile::tempdir().unwrap();
-    let (server, other) = (Server::quick(), Server::quick());
-    let line = |url: &str, output: u32| {
-        format!(
-            "bench --base-url {url} --max-concurrency 1,2 --num-prompts 2 --random-input-len 20 \
-             --random-output-len {output} --quiet --run-dir s"
-        )
-    };
-    run(folder.path(), &line(&server.url, 3)).succeeded();
-    let check = |line: &str, expected: &str| {
-        let refused = run(folder.path(), &format!("{line} --resume"));
-        refused.says(2, &[expected]);
-    };
-    check(&line(&server.url, 4), "workload.output_len is 3 there and 4 here");
-    let address = format!("targets.0.address is {} there and {} here", server.url, other.url);
-    check(&line(&other.url, 3), &address);
-    run(folder.path(), &format!("{} --resume --metric-percentiles 90", line(&server.url, 3)))
-        .succeeded();
-}
-
 /// A resumed sweep ended with code 0 whatever its stored points held.
 #[test]
 fn a_stored_point_is_judged_like_a_fresh_one() {

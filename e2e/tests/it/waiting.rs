@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::program::{ProgramExit, Started, run};
-use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
+use crate::scripted::{AfterResponse, Scripted};
 
 const TOKEN: &str = r#"{"choices":[{"index":0,"text":" word"}]}"#;
 
@@ -26,39 +26,6 @@ fn counts(page: &Value) -> (u64, u64) {
     (count("succeeded"), count("failed"))
 }
 
-/// Sends what is no content until the client has gone.
-fn ping(asked: &mut ScriptedRequest<'_>) {
-    let mut number = 0;
-    loop {
-        number += 1;
-        let ping = match number % 3 {
-            0 => ": ping\n\n".to_owned(),
-            1 => "data: {\"choices\":[{\"index\":0,\"text\":\"\"}]}\n\n".to_owned(),
-            _ => "event: keep-alive\ndata:\n\n".to_owned(),
-        };
-        if asked.stream.write_all(ping.as_bytes()).is_err() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-#[test]
-fn an_answer_that_only_pings_fails_after_the_stall_limit_and_names_its_last_token() {
-    let server = Scripted::new(|mut asked| {
-        asked.stream_at_once(&[TOKEN; 5]);
-        ping(&mut asked);
-        AfterResponse::Close
-    });
-    let ended = bench(&server, "--stall-timeout 200ms");
-    assert_eq!(ended.code, Some(7), "{}", ended.stderr);
-    let page = ended.json();
-    assert_eq!(counts(&page), (0, 3), "{page:#}");
-    let failure = &page["summary"]["failures"][0];
-    assert_eq!(failure["kind"], "stall", "{failure}");
-    assert_eq!(failure["example"], "timed out: no token for 200 ms after token 5");
-}
-
 /// The run stood still without a word.
 #[test]
 fn a_wait_that_the_server_asks_for_is_said() {
@@ -73,19 +40,6 @@ fn a_wait_that_the_server_asks_for_is_said() {
     let ended = bench(&server, "--retries 1");
     assert_eq!(counts(&ended.json()), (3, 0));
     assert!(ended.stderr.contains("the server asks to be tried again in 4 s"), "{}", ended.stderr);
-}
-
-#[test]
-fn an_answer_without_content_has_the_whole_time_of_a_request() {
-    let server = Scripted::new(|mut asked| {
-        asked.start_stream();
-        ping(&mut asked);
-        AfterResponse::Close
-    });
-    let page = bench(&server, "--stall-timeout 20ms --timeout 300ms").json();
-    assert_eq!(page["summary"]["failures"][0]["kind"], "timeout", "{page:#}");
-    let page = bench(&server, "--stall-timeout 0 --timeout 300ms").json();
-    assert_eq!(page["summary"]["failures"][0]["kind"], "timeout", "{page:#}");
 }
 
 /// A stream that never starts, and one that starts without content. Before all requests are sent, and
@@ -119,32 +73,6 @@ fn without_a_terminal_lines_say_how_long_a_server_has_been_silent() {
     check(all, ["waiting for 2 requests in flight; everything was sent ", "`--timeout` limits"]);
 }
 
-fn chunk(data: &str) -> String {
-    let event = format!("data: {data}\n\n");
-    format!("{:x}\r\n{event}\r\n", event.len())
-}
-
-/// The body never ends, by chunks or by a length that is too long.
-#[test]
-fn an_end_marker_ends_an_answer_whose_body_stays_open() {
-    for length in ["transfer-encoding: chunked", "content-length: 1000000"] {
-        let is_chunked = length.starts_with('t');
-        let server = Scripted::new(move |mut asked| {
-            asked.send(format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{length}\r\n\r\n"
-            ));
-            let usage = r#"{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":2}}"#;
-            for data in [TOKEN, TOKEN, usage, "[DONE]"] {
-                let event = format!("data: {data}\n\n");
-                asked.send(if is_chunked { chunk(data) } else { event });
-            }
-            asked.hold()
-        });
-        let page = bench(&server, "").succeeded().json();
-        assert_eq!(counts(&page), (3, 0), "{page:#}");
-    }
-}
-
 /// The last event of llama.cpp's own protocol has another mark, and a finish reason without a mark
 /// ends an answer once nothing more has come for the stall limit.
 #[test]
@@ -161,27 +89,6 @@ fn other_end_markers_end_an_answer_whose_body_stays_open() {
     check("llamacpp", [r#"{"content":" a","stop":false}"#, last], "");
     let finished = r#"{"choices":[{"index":0,"text":"","finish_reason":"length"}]}"#;
     check("openai", [TOKEN, finished], "--stall-timeout 200ms");
-}
-
-/// The server asks for years. The wait has a limit, and a date counts like a number of seconds.
-#[test]
-fn the_wait_that_a_server_asks_for_is_limited() {
-    for wait in ["Fri, 01 Jan 2100 00:00:00 GMT", "86400"] {
-        let server = Scripted::new(move |mut asked| {
-            if asked.number == 0 {
-                asked.send(format!(
-                    "HTTP/1.1 429 Too Many Requests\r\nretry-after: {wait}\r\n\
-                     content-length: 4\r\n\r\nbusy"
-                ));
-                return AfterResponse::Stay;
-            }
-            asked.good_answer(4);
-            AfterResponse::Close
-        });
-        let page = bench(&server, "--retries 1 --retry-max-wait 100ms").succeeded().json();
-        assert_eq!(counts(&page), (3, 0), "{page:#}");
-        assert_eq!(server.requests(), 4);
-    }
 }
 
 /// A byte now and then keeps every read short. The limit holds for the whole request.

@@ -234,7 +234,7 @@ impl Coordination for LeadingShard {
             let own = LocalPart::new(run, link, &Arc::default());
             (self.slots.cap(), Arc::new(own) as Arc<dyn LocalRun>)
         });
-        let start = self.leader.begin((turn, &run.prompts), self.wait, shared, &is_stopped);
+        let start = self.leader.begin(turn, &run.prompts, self.wait, shared, &is_stopped);
         run.live.set_awaited(0);
         if let Some(start) = start {
             write_clock(&run.folder, &ShardClock::of_leader(start))

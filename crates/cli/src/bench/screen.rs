@@ -111,8 +111,9 @@ pub(crate) enum Look {
 pub(crate) struct SweepDocument(Vec<Value>);
 
 impl SweepDocument {
-    /// Adds a point: the JSON of its run, or why there is none.
-    pub(crate) fn push(&mut self, point: &PlannedPoint, run: Result<Value, &Refusal>) {
+    /// Adds a point of the command line: the JSON of its run, or why there is none.
+    pub(crate) fn push(&mut self, point: Option<&PlannedPoint>, run: Result<Value, &Refusal>) {
+        let Some(point) = point else { return };
         // `inf` is a word.
         let number = |text: &str| {
             let number = serde_json::from_str::<serde_json::Number>(text);
@@ -248,10 +249,9 @@ impl<'a> Screen<'a> {
             results::write_summary(&shown, reader.folder())?;
         }
         self.rows.push(SweepEntry::new(run.label.clone(), &shown));
-        if let Some(point) = self.points.get(run.number as usize) {
-            self.document.push(point, Ok(shown.json()));
-        } else {
-            self.runs.push(shown);
+        match self.points.get(run.number as usize) {
+            None => self.runs.push(shown),
+            point => self.document.push(point, Ok(shown.json())),
         }
         Ok(())
     }
@@ -266,9 +266,7 @@ impl Observer for Screen<'_> {
             }
             Event::Done { run, record, reading } => self.done(run, record, reading),
             Event::Failed { run, refusal } => {
-                if let Some(point) = self.points.get(run.number as usize) {
-                    self.document.push(point, Err(refusal));
-                }
+                self.document.push(self.points.get(run.number as usize), Err(refusal));
                 Ok(())
             }
             other => Say.event(other),
@@ -390,9 +388,9 @@ mod tests {
             plan: plan.clone(),
         };
         let mut document = SweepDocument::default();
-        document.push(&point("4"), Ok(json!({"summary": {"a": 1}})));
+        document.push(Some(&point("4")), Ok(json!({"summary": {"a": 1}})));
         let refusal = Refusal::new(RefusalKind::Target, "cannot reach it");
-        document.push(&point("inf"), Err(&refusal));
+        document.push(Some(&point("inf")), Err(&refusal));
         let page: Value = serde_json::from_str(&document.text()).unwrap();
         let expected = json!({"points": [
             {"point": {"request_rate": 4}, "summary": {"a": 1}},

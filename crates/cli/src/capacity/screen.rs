@@ -34,7 +34,7 @@ impl SearchScreen<'_> {
             }
             SearchEvent::NoEstimate(least) => views::no_estimate(least),
             SearchEvent::SecondStage { design, over, seconds, more, expected } => {
-                views::second_stage(design, over, (seconds, more), expected)
+                views::second_stage(design, over, seconds, more, expected)
             }
             SearchEvent::ThirdStage { estimate, counted } => views::third_stage(estimate, counted),
             SearchEvent::Course { points, over, left } => views::course(points, over, left),

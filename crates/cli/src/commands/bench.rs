@@ -184,8 +184,7 @@ fn measure_points(
     let found = shards::membership(args, &lowered, given)?;
     let page = command.bench.html.as_deref();
     if let Some(found) = &found {
-        shards::note_unused_cap(found, &args.shards, &lowered);
-        shards::note_uneven_cap(found, &args.shards, &lowered);
+        shards::note_cap(found, &args.shards, &lowered);
     } else {
         // Before a folder is made that would stay empty.
         check_result_files(&lowered.plan.output)?;

@@ -76,7 +76,7 @@ fn findings(files: &[ExaminedFile<'_>]) -> String {
     let entry = |file: &str, block: Option<usize>, finding: &Finding| {
         json!({
             "file": file, "block": block, "level": finding.level.to_string(),
-            "rule": finding.rule.code(), "what": finding.what, "meaning": finding.meaning,
+            "rule": finding.rule.code, "what": finding.what, "meaning": finding.meaning,
         })
     };
     let mut list = Vec::new();

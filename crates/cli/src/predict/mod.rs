@@ -214,9 +214,7 @@ impl PredictScreen<'_> {
         if self.is_single() && output.shown == plan::Shown::Json {
             print(&format!("{json:#}\n"))?;
         }
-        if let Some(point) = self.points.get(run.number as usize) {
-            self.document.push(point, Ok(json));
-        }
+        self.document.push(self.points.get(run.number as usize), Ok(json));
         self.shown.push(shown);
         Ok(())
     }
@@ -282,9 +280,7 @@ impl Observer for PredictScreen<'_> {
             }
             Event::Done { run, record, reading } => self.done(run, record, reading),
             Event::Failed { run, refusal } => {
-                if let Some(point) = self.points.get(run.number as usize) {
-                    self.document.push(point, Err(refusal));
-                }
+                self.document.push(self.points.get(run.number as usize), Err(refusal));
                 Ok(())
             }
             other => Say.event(other),

@@ -61,20 +61,9 @@ static TOOLS: [ToolLayout; 11] = [
 
 impl Layout {
     /// All layouts, oldest of each family first. A block that fits several is the first of them.
-    pub const ALL: [Self; 12] = [
-        Self::V1,
-        Self::V2,
-        Self::V3,
-        Self::V35,
-        Self::V4,
-        Self::V5,
-        Self::Vr,
-        Self::S0,
-        Self::S1,
-        Self::S2,
-        Self::S3,
-        Self::Tokometer,
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        TOOLS.iter().map(|row| row.layout).chain([Self::Tokometer])
+    }
 
     /// Its row; `None` for our own summary.
     fn tool(self) -> Option<&'static ToolLayout> {
@@ -91,14 +80,13 @@ impl Layout {
     }
 
     pub fn named(name: &str) -> Result<Self, Error> {
-        Self::ALL
-            .into_iter()
+        Self::all()
             .find(|layout| layout.name().eq_ignore_ascii_case(name))
             .ok_or_else(|| Error::UnknownLayout { name: name.to_owned(), known: Self::names() })
     }
 
     pub fn names() -> String {
-        Self::ALL.map(Self::name).join(", ")
+        Self::all().map(Self::name).collect::<Vec<_>>().join(", ")
     }
 
     /// The newest layout of the backend's own tool: vLLM's for `vllm` and `openai*`, SGLang's for
@@ -156,7 +144,7 @@ mod tests {
 
     #[test]
     fn every_layout_has_a_name_that_finds_it() {
-        for layout in Layout::ALL {
+        for layout in Layout::all() {
             assert_eq!(Layout::named(layout.name()).unwrap(), layout);
             assert_eq!(layout.table().is_none(), layout == Layout::Tokometer);
         }

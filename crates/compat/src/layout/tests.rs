@@ -7,7 +7,7 @@ use crate::testing::{info, summary};
 use crate::{Report, parse};
 
 fn classic() -> impl Iterator<Item = Layout> {
-    Layout::ALL.into_iter().filter(|layout| *layout != Layout::Tokometer)
+    Layout::all().filter(|layout| *layout != Layout::Tokometer)
 }
 
 fn print(report: &Report, layout: Layout) -> String {

@@ -14,7 +14,7 @@ use crate::model::{Field, Key, Metric, Stat};
 const LONGEST: usize = 80;
 
 pub(super) fn tables() -> impl Iterator<Item = (Layout, &'static LayoutTable)> {
-    Layout::ALL.into_iter().filter_map(|layout| Some((layout, layout.table()?)))
+    Layout::all().filter_map(|layout| Some((layout, layout.table()?)))
 }
 
 /// What a label may stand for. Two lines of one label differ in their format.

@@ -112,7 +112,7 @@ fn full_report(layout: Layout) -> Report {
 
 #[test]
 fn every_layout_reads_what_it_prints() {
-    for layout in Layout::ALL.into_iter().filter(|layout| layout.table().is_some()) {
+    for layout in Layout::all().filter(|layout| layout.table().is_some()) {
         let text = print(&full_report(layout), layout);
         let reports = parse(&format!("noise\n{text}more noise\n"));
         assert_eq!(reports.len(), 1, "{layout:?}\n{text}");
@@ -131,7 +131,7 @@ fn every_seed_can_be_shown_in_every_layout() {
         let text =
             text.replace("concurrency:                 20", "concurrency:                 not set");
         let report = parse(&text).remove(0);
-        for layout in Layout::ALL.into_iter().filter(|layout| layout.table().is_some()) {
+        for layout in Layout::all().filter(|layout| layout.table().is_some()) {
             let shown = print(&report, layout);
             let again = parse(&shown).remove(0);
             assert_eq!(again.number(Field::Duration), report.number(Field::Duration), "{name}");
@@ -272,8 +272,7 @@ fn a_text_without_a_block_has_no_reports() {
 }
 
 fn any_layout() -> impl Strategy<Value = Layout> {
-    let layouts: Vec<_> =
-        Layout::ALL.into_iter().filter(|layout| layout.table().is_some()).collect();
+    let layouts: Vec<_> = Layout::all().filter(|layout| layout.table().is_some()).collect();
     prop::sample::select(layouts)
 }
 

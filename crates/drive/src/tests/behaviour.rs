@@ -14,7 +14,7 @@ use tokometer_schedule::{Arrivals, First, Pace};
 
 use super::server::{
     AfterResponse, answer, config, finish, head, item, read_request, refuse, run, run_source,
-    run_with, serve, serve_answers, target, token,
+    serve, serve_answers, target, token,
 };
 
 fn kind(timeline: &Timeline) -> Option<FailureKind> {
@@ -381,45 +381,6 @@ fn a_pace_is_kept_from_the_plan_and_never_early() {
     }
     let last = measured.last().unwrap().times.intended.unwrap();
     assert_eq!((last - begin).0.div_ceil(1_000), 40_000, "stretched to number over rate");
-}
-
-/// The first interrupt stops sending; the response in progress may end. The server holds its first
-/// response back until the interrupt is raised.
-#[test]
-fn an_interrupt_lets_answers_under_way_end_and_sends_nothing_more() {
-    let interrupt = Arc::new(Interrupt::default());
-    let raised = Arc::clone(&interrupt);
-    let address = serve(move |asked| {
-        raised.raise();
-        answer(asked.stream, 1);
-        AfterResponse::Stay
-    });
-    let outcome = run_with(config(address, 1_000_000, 1), interrupt);
-    assert_eq!(outcome.end.stop, Stop::Interrupted);
-    let measured = outcome.measured();
-    assert!(
-        !measured.is_empty()
-            && measured
-                .iter()
-                .all(|timeline| timeline.is_success() || timeline.outcome == End::Abandoned)
-    );
-    assert_eq!(measured.len() as u64 + outcome.end.never_sent, 1_000_000);
-}
-
-#[test]
-fn a_second_interrupt_abandons_what_is_under_way() {
-    let interrupt = Arc::new(Interrupt::default());
-    let raised = Arc::clone(&interrupt);
-    let address = serve(move |asked| {
-        raised.raise();
-        raised.raise();
-        let _ = std::io::Read::read(asked.stream, &mut [0; 1]);
-        AfterResponse::Close
-    });
-    let outcome = run_with(config(address, 10, 1), interrupt);
-    assert_eq!((outcome.end.stop, outcome.end.abandoned), (Stop::Interrupted, 1));
-    assert_eq!(outcome.measured()[0].outcome, End::Abandoned);
-    assert_eq!(outcome.end.never_sent, 9);
 }
 
 /// All requests must be in flight together before the first response: with fewer the server would

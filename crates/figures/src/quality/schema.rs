@@ -195,8 +195,8 @@ fn within(rules: &Map<String, Value>, document: &Value) -> bool {
         Value::String(text) => is_between(text.chars().count() as f64, "minLength", "maxLength"),
         Value::Array(items) => {
             let is_set = rules.get("uniqueItems").and_then(Value::as_bool) == Some(true);
-            let repeats = |(place, item): (usize, &Value)| {
-                items[..place].iter().any(|before| is_equal(before, item))
+            let repeats = |(at, item): (usize, &Value)| {
+                items[..at].iter().any(|before| is_equal(before, item))
             };
             is_between(items.len() as f64, "minItems", "maxItems")
                 && !(is_set && items.iter().enumerate().any(repeats))

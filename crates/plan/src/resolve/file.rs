@@ -65,7 +65,7 @@ pub(super) fn without_the_line(text: &str, why: &toml::de::Error) -> String {
     }
 }
 
-/// The secrets of a plan that is wrong in another place.
+/// The secrets of a plan that is wrong elsewhere.
 fn secrets_in(text: &str) -> Secrets {
     let document = serde_json::from_str(text).ok().or_else(|| toml::from_str(text).ok());
     of_plan_file(&document.unwrap_or_default())
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_names_its_place_and_its_neighbours() {
+    fn an_unknown_key_names_its_table_and_its_neighbours() {
         let check = |name: &str, text: &str, parts: &[&str]| {
             let why = parse(text, Path::new(name)).unwrap_err();
             assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");

@@ -1,4 +1,4 @@
-//! The points of a sweep: a plan with one value of each list in its place.
+//! The points of a sweep: a plan with one value of each list.
 
 use crate::values::rates;
 use crate::{Axis, AxisValues, PartialPlan, Plan, PlanField, SweepValue};

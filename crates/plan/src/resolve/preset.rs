@@ -2,7 +2,7 @@
 //!
 //! In: the file's text and the variables. Out: for each of the two the flags that it stands for. The
 //! names are those of `bench`'s long flags, and the values are parsed as flags are, so that a value
-//! means the same in all three places. An unknown key of the file is refused; an unknown variable is
+//! means the same in all three. An unknown key of the file is refused; an unknown variable is
 //! only remarked on, because another program may own it.
 
 use std::collections::BTreeMap;

@@ -175,7 +175,8 @@ fn too_short(point: Nanos, time: Nanos, rate: f64, needed: u64) -> String {
 pub fn second_stage(
     design: &Design,
     over: LoadKind,
-    (seconds, more): (f64, &str),
+    seconds: f64,
+    more: &str,
     expected: Option<Expected>,
 ) -> String {
     let (low, high) = design
@@ -551,8 +552,8 @@ mod tests {
         let design = Design { loads: vec![11.0, 12.0, 10.5, 11.5, 10.0], centre: 11.0 };
         let shown = |margin: f64, effort: f64| {
             let expected = Some(Expected { margin, effort });
-            let time = (1_125.0, "`--points` or `--max-duration`");
-            second_stage(&design, LoadKind::RequestRate, time, expected)
+            let more = "`--points` or `--max-duration`";
+            second_stage(&design, LoadKind::RequestRate, 1_125.0, more, expected)
         };
         insta::assert_snapshot!(shown(0.11, 4.84), @"
         second stage: 5 points from 10.00 to 12.00 req/s, about 19 min

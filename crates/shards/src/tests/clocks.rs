@@ -30,7 +30,7 @@ fn each_point_measures_its_own_clock_and_one_clock_has_no_offset() {
                 })
             })
             .collect();
-        let at = leader.begin((point, "p"), WAIT, None, &|| false).unwrap();
+        let at = leader.begin(point, "p", WAIT, None, &|| false).unwrap();
         let starts: Vec<CommonStart> =
             waiting.into_iter().map(|start| start.join().unwrap().unwrap().unwrap()).collect();
         assert_eq!(starts[1], CommonStart { leader: at, own: at });

@@ -24,7 +24,7 @@ fn a_shard_that_is_restarted_before_the_start_joins_again() {
         std::fs::create_dir_all(&own).unwrap();
         start(follower, &own, "p", &Arc::new(Run::default()))
     });
-    assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some());
+    assert!(leader.begin(0, "p", WAIT, None, &|| false).is_some());
     for run in runs {
         assert!(run.join().unwrap().unwrap().is_some(), "all begin");
     }
@@ -38,7 +38,7 @@ fn a_leader_that_waits_no_longer_names_why_a_shard_was_refused() {
     let leader = leader(root.path(), 2);
     let other = FollowerConfig { secret: secret("another secret!!"), ..config(1, 2) };
     drop(refused(&leader, &other));
-    assert!(leader.begin((0, "p"), Nanos::ZERO, None, &|| false).is_some());
+    assert!(leader.begin(0, "p", Nanos::ZERO, None, &|| false).is_some());
     let why = "it was refused: its secret is not that of the leader".to_owned();
     assert_eq!(leader.finish(0, &|| false), [(1, why)]);
 }
@@ -50,7 +50,7 @@ fn a_shard_with_other_prompts_is_refused_by_a_leader_that_is_there() {
     let leader = leader(root.path(), 2);
     let follower = Arc::new(join(&leader, &config(1, 2)).unwrap());
     let waiting = start(&follower, root.path(), "q", &Arc::new(Run::default()));
-    assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some());
+    assert!(leader.begin(0, "p", WAIT, None, &|| false).is_some());
     let why = waiting.join().unwrap().unwrap_err();
     assert!(why.starts_with("shard 0 refused this shard: its prompts (q)"), "{why}");
     assert!(follower.is_refused());

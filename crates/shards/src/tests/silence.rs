@@ -52,7 +52,7 @@ fn a_silent_shard_is_not_waited_for() {
     let root = tempfile::tempdir().unwrap();
     let (leader, ahead) = led(root.path(), 2);
     let follower = join(&leader, &config(1, 2)).unwrap();
-    let start = looking(&ahead, || leader.begin((0, "p"), WAIT, None, &|| false));
+    let start = looking(&ahead, || leader.begin(0, "p", WAIT, None, &|| false));
     assert!(start.is_some(), "the run begins without it");
     assert_eq!(leader.finish(0, &|| false), [(1, SILENT.to_owned())]);
     wait_for("its connection is closed", || follower.lost().is_some());
@@ -63,7 +63,7 @@ fn lent(leader: &Leader, follower: &Arc<Follower>, folder: &Path) -> (Arc<Run>, 
     let (own, other) = (Arc::new(Run::default()), Arc::new(Run::default()));
     let waiting = start(follower, folder, "p", &other);
     let slots = Some((4, Arc::clone(&own) as Arc<dyn LocalRun>));
-    assert!(leader.begin((0, "p"), WAIT, slots, &|| false).is_some());
+    assert!(leader.begin(0, "p", WAIT, slots, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     (own, other)
 }

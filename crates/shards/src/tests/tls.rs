@@ -101,7 +101,7 @@ fn seen_on_the_wire(tls: Option<ShardTls>) -> Vec<u8> {
     let follower = Arc::new(follower);
     let waiting = start(&follower, &of_follower, "p", &Arc::new(Run::default()));
     leader.hand_out(0, &of_leader, "order");
-    assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some());
+    assert!(leader.begin(0, "p", WAIT, None, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     std::fs::write(of_follower.join(names::REQUESTS), vec![b'x'; 700_000]).unwrap();
     follower.end(0).unwrap();

@@ -226,20 +226,21 @@ impl ResponseStream {
         let last = is_last.then_some(self.reason);
         let (border, to) = (self.reasoning_tokens.clamp(from, self.sent_tokens), self.sent_tokens);
         if from < border && border < to {
-            self.write_piece((PieceKind::Reasoning, from..border), None, context, buffer);
+            self.write_piece(PieceKind::Reasoning, from..border, None, context, buffer);
         }
         // The token that ends an answer has no text: it belongs to what came before it.
         let is_reasoning = border == to && to > 0 && (from < to || self.reasoning_tokens == to);
         if is_reasoning {
-            self.write_piece((PieceKind::Reasoning, from..to), last, context, buffer);
+            self.write_piece(PieceKind::Reasoning, from..to, last, context, buffer);
         } else {
-            self.write_piece((PieceKind::Answer, border..to), last, context, buffer);
+            self.write_piece(PieceKind::Answer, border..to, last, context, buffer);
         }
     }
 
     fn write_piece(
         &mut self,
-        (kind, range): (PieceKind, Range<u32>),
+        kind: PieceKind,
+        range: Range<u32>,
         last: Option<Reason>,
         context: &SendContext<'_>,
         buffer: &mut EventBuffer,

@@ -62,21 +62,6 @@ fn the_load_is_spread_over_all_addresses_and_the_record_says_which_served() {
     assert!(text.stdout.contains(&format!("127.0.0.2:{port} (6 requests)")), "{}", text.stdout);
 }
 
-/// `localhost` is `::1` first on most machines, and many servers listen on 127.0.0.1 only.
-#[test]
-fn an_address_where_nobody_listens_loses_no_request() {
-    let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let server = replica(listener);
-    let flags = format!("--resolve host.test:{port}:::1,127.0.0.1");
-    let url = format!("http://host.test:{port}");
-    let summary = succeeded(&mut bench(folder.path(), &url, &flags));
-    let expected = vec![(format!("[::1]:{port}"), 0), (format!("127.0.0.1:{port}"), 12)];
-    assert_eq!(shares(&summary), expected);
-    assert_eq!(server.requests(), 12);
-}
-
 /// A listener whose backlog is full, with the connections that fill it.
 fn black_hole(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind(address).unwrap();
