@@ -7,12 +7,13 @@
 //! line ends and the program's own colours: it may contain a server's message.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use tokometer_base::printable;
 use tokometer_base::redact::Secrets;
+use tokometer_report::wrapped;
 
 use crate::exit::{Refusal, RefusalKind};
 
@@ -103,7 +104,12 @@ pub(crate) fn print_note(text: &str) {
 /// Writes a message to stderr. A closed stderr is ignored.
 pub(crate) fn print_message(text: &str) {
     draw_line("");
-    let _ = writeln!(std::io::stderr().lock(), "{}", cleaned(text));
+    let mut text = cleaned(text);
+    // A terminal breaks long lines inside words; programs search for whole ones.
+    if std::io::stderr().is_terminal() {
+        text = text.lines().flat_map(wrapped).collect::<Vec<_>>().join("\n");
+    }
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// The same for a note that applies to all runs of a sweep or a search: written once.

@@ -48,6 +48,11 @@ fn lists_multiply_and_the_last_flag_varies_fastest() {
     assert_eq!(counts, [2, 3, 2, 3]);
     let shown = run(folder.path(), "report s").succeeded().stdout;
     assert!(sweep.stdout.ends_with(&shown), "{shown}\nis not the end of\n{}", sweep.stdout);
+    // A server by its address has a backend of our choice, which asked for a block at each point.
+    let by_address =
+        line.replace("bench --base-url", "bench").replace("--run-dir s", "--run-dir u");
+    let by_address = run(folder.path(), &by_address).succeeded().stdout;
+    assert!(!by_address.contains("Serving Benchmark Result"), "{by_address}");
 
     let written = |name: &str| -> SystemTime {
         std::fs::metadata(folder.path().join("s").join(name).join("end.json"))

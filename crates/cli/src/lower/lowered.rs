@@ -101,6 +101,9 @@ pub(crate) fn lower_over(
     environment: &Environment,
 ) -> Result<Lowered, Refusal> {
     let (mut presets, mut remarks) = parsed(&environment.presets)?;
+    // The values of our own for a server by its address name its backend, which asks for no block.
+    let names_tool = |layer: &&Fragment| layer.has_any(&["backend", "conventions", "layout"]);
+    let is_tool_named = layered(&presets, args).iter().any(names_tool);
     presets.splice(..0, own.map(OwnDefaults::preset));
     let file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
     let read = files::read_text;
@@ -110,10 +113,8 @@ pub(crate) fn lower_over(
     let bar = Bar::of(&layers, environment.codes);
     let is_calibrated = layers.iter().any(|layer| layer.calibrate);
     let is_detailed = layers.iter().any(|layer| layer.output.details);
-    let names_tool = |layer: &&Fragment| layer.has_any(&["backend", "conventions", "layout"]);
     let Resolved { plan, origins, points, .. } = resolved;
-    let has_blocks =
-        layers.iter().any(names_tool) || points.iter().any(|point| point.heading.is_some());
+    let has_blocks = is_tool_named || points.iter().any(|point| point.heading.is_some());
     remarks.extend(resolved.remarks);
     Ok(Lowered {
         plan,

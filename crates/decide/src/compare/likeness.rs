@@ -137,7 +137,8 @@ fn own_doubts(run: &Run) -> Vec<Warning> {
         |text: String| Warning { weight: Weight::Caution, text: format!("{}: {text}", run.name) };
     let mut found = Vec::new();
     if facts.verdict == Some(Verdict::Invalid) {
-        found.push(doubt("the run is INVALID".to_owned()));
+        let why = facts.disturbance.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        found.push(doubt(format!("the run is INVALID{why}")));
     }
     if let Some(why) = &facts.unreadable_plan {
         found.push(doubt(format!("its settings are not compared: {why}")));
@@ -199,6 +200,7 @@ mod tests {
             prompt_tokens: Some(120.0),
             failed: 3,
             verdict: Some(Verdict::Invalid),
+            disturbance: Some("5 stalls".to_owned()),
             tokenizer: Some("other".to_owned()),
             unreadable_plan: Some("unknown key `x`".to_owned()),
             ..b.facts
@@ -207,7 +209,7 @@ mod tests {
             shown(&likeness(&[a], &[b], Vec::new())),
             [
                 "Meaningless: prompt tokens per request differ: 100.0 in a, 120.0 in b",
-                "Caution: r: the run is INVALID",
+                "Caution: r: the run is INVALID: 5 stalls",
                 "Caution: r: its settings are not compared: unknown key `x`",
                 "Caution: r: 3 of 13 requests failed",
             ]

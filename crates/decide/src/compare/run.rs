@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokometer_base::Refusal;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_figures::windows::Block;
-use tokometer_figures::{Summary, Verdict};
+use tokometer_figures::{Severity, Summary, Verdict};
 use tokometer_record::RunInfo;
 
 use super::answers::{GoodAnswers, GreedyAnswers, good_answers};
@@ -50,6 +50,8 @@ pub struct Facts {
     pub good_answers: [GoodAnswers; 4],
     /// From its own notes.
     pub verdict: Option<Verdict>,
+    /// The worst note of an INVALID run.
+    pub disturbance: Option<String>,
     /// Whether less was measured than planned.
     pub is_partial: bool,
     /// Whether the target was the embedded simulator, or a prediction.
@@ -112,6 +114,11 @@ impl Facts {
             failed: summary.counts.failed,
             good_answers: good_answers(summary),
             verdict: Some(summary.verdict),
+            disturbance: summary
+                .notes
+                .iter()
+                .find(|note| note.severity == Severity::Invalid)
+                .map(|note| note.found.clone()),
             is_partial: summary.ended.is_partial(),
             is_simulated: target.is_some_and(|target| target.is_simulated),
         }

@@ -58,15 +58,17 @@ pub(crate) fn doubtful_codes(summary: &Summary) -> String {
 
 /// The mark behind a figure that the client or its machine moved: `!` or `~`.
 pub(crate) fn mark(summary: &Summary, key: &str) -> Option<char> {
-    let found = summary.figure_verdicts.get(key).filter(|found| !is_too_few(found))?;
+    let found = summary.figure_verdicts.get(key)?;
     match found.verdict {
         Verdict::Invalid => Some('!'),
-        Verdict::Suspect if found.effect? > limits::SUSPECT_ABOVE => Some('~'),
+        Verdict::Suspect if !is_too_few(found) && found.effect? > limits::SUSPECT_ABOVE => {
+            Some('~')
+        }
         _ => None,
     }
 }
 
-/// Whether a percentile has the mark `?`, which says not to use it: no other mark adds to that.
+/// Whether a percentile has the mark `?`, to which `~` adds nothing.
 fn is_too_few(figure: &FigureVerdict) -> bool {
     figure.notes.iter().any(|code| *code == NoteCode::FewSamples)
 }
@@ -78,7 +80,11 @@ type Group<'a> = Vec<(&'a String, &'a FigureVerdict)>;
 pub(crate) fn groups(figures: &BTreeMap<String, FigureVerdict>) -> Vec<(Verdict, String)> {
     let results = figures.values().filter(|one| one.is_result).count();
     let mut groups: BTreeMap<(Reverse<Verdict>, &[String]), Group<'_>> = BTreeMap::new();
-    let doubtful = |one: &FigureVerdict| one.verdict > Verdict::Valid && !is_too_few(one);
+    let doubtful = |one: &FigureVerdict| match one.verdict {
+        Verdict::Valid => false,
+        Verdict::Suspect => !is_too_few(one),
+        Verdict::Invalid => true,
+    };
     for (key, one) in figures.iter().filter(|(_, one)| doubtful(one)) {
         groups.entry((Reverse(one.verdict), &one.notes)).or_default().push((key, one));
     }
@@ -146,6 +152,20 @@ mod tests {
                 "SUSPECT p99 TPOT without a bound, mean TPOT by up to 2.0 % (late-sends)",
             ]
         );
+    }
+
+    /// A percentile of few values stood under "not usable" with a mark that only said that they are few.
+    #[test]
+    fn what_is_not_usable_is_marked_so_though_its_values_are_few() {
+        let verdict = |verdict| figure(verdict, Some(0.5), "few-samples");
+        let figures = BTreeMap::from([
+            ("ttft_ms_p50".to_owned(), verdict(Verdict::Invalid)),
+            ("ttft_ms_p99".to_owned(), verdict(Verdict::Suspect)),
+        ]);
+        assert_eq!(groups(&figures)[0].1, "p50 TTFT by up to 50 % (few-samples)");
+        let summary = Summary { figure_verdicts: figures, ..Summary::default() };
+        let marks = ["ttft_ms_p50", "ttft_ms_p99"].map(|key| mark(&summary, key));
+        assert_eq!(marks, [Some('!'), None]);
     }
 
     #[test]
