@@ -72,6 +72,9 @@ pub enum WaitLimit {
     Free,
 }
 
+/// Chance beyond one end of a 95 % interval.
+const ONE_SIDE: f64 = 0.025;
+
 impl Slo {
     /// Parses objectives separated by commas.
     pub fn parse(text: &str) -> Result<Self, Error> {
@@ -272,6 +275,7 @@ impl Objective {
             .is_some_and(|found| found.verdict == Verdict::Invalid);
         // The largest value of a run, and one among failed requests, miss the limit however few they are.
         let is_certain = value.is_none() || self.figure.statistic == Statistic::Max;
+        let is_obvious = distribution.is_some_and(|found| self.is_missed_by_all(found));
         let outcome = match (interval.ends(), is_met) {
             _ if is_invalid => ObjectiveOutcome::CannotTell,
             (Some((low, high)), Some(_)) => match (self.is_beyond(low), self.is_beyond(high)) {
@@ -280,6 +284,7 @@ impl Objective {
                 _ => ObjectiveOutcome::CannotTell,
             },
             (None, Some(false)) if is_supported && is_certain => ObjectiveOutcome::Fail,
+            (None, Some(false)) if is_obvious => ObjectiveOutcome::Fail,
             _ => ObjectiveOutcome::CannotTell,
         };
         let ends = interval.ends();
@@ -298,6 +303,21 @@ impl Objective {
             },
             outcome,
         }
+    }
+
+    /// Whether every value is beyond the limit of a percentile, and so many would not be so by chance if the
+    /// allowed share were: also a run that is too short for an interval has failed then.
+    fn is_missed_by_all(&self, found: &Distribution) -> bool {
+        let Some(allowed) = self.allowed().filter(|_| self.figure.statistic.percentile().is_some())
+        else {
+            return false;
+        };
+        let nearest = match self.figure.better() {
+            Better::Lower => found.min,
+            Better::Higher => found.max,
+        };
+        let chance = allowed.powi(i32::try_from(found.count).unwrap_or(i32::MAX));
+        nearest.is_some_and(|nearest| self.is_beyond(nearest)) && chance < ONE_SIDE
     }
 
     fn interval(&self, summary: &Summary) -> ConfidenceInterval {
@@ -486,6 +506,21 @@ mod tests {
         check("goodput > 99%", known(0.98, 0.995), ObjectiveOutcome::CannotTell);
         let failed = judged("p99 ttft < 10s", None, ConfidenceInterval::default());
         assert_eq!(failed.outcome, ObjectiveOutcome::Fail, "it lies among failed requests");
+    }
+
+    /// Sixty requests that all missed a limit sixfold were "cannot tell", because the run was too short for an
+    /// interval.
+    #[test]
+    fn a_limit_that_every_request_misses_is_missed_without_an_interval() {
+        let judged = |text: &str, count, min| {
+            let mut summary = summary(Some(150.0), 0);
+            let found = summary.distributions.get_mut("ttft_ms").unwrap();
+            (found.count, found.min) = (count, Some(min));
+            Slo::parse(text).unwrap().results(&summary)[0].outcome
+        };
+        assert_eq!(judged("p99 ttft < 20ms", 60, 120.0), ObjectiveOutcome::Fail);
+        assert_eq!(judged("p99 ttft < 20ms", 60, 15.0), ObjectiveOutcome::CannotTell);
+        assert_eq!(judged("p99 ttft < 20ms", 0, 120.0), ObjectiveOutcome::CannotTell);
     }
 
     #[test]
