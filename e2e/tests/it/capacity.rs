@@ -245,6 +245,23 @@ fn an_engine_is_searched_in_virtual_time_and_says_so() {
     refused.says(2, &["cannot use `--engine` with a server"]);
 }
 
+/// The budget was ignored, and the second `--slo` replaced the first, both without a word.
+#[test]
+fn a_prediction_keeps_its_budget_and_every_objective() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "capacity --engine small --random-input-len 64 --random-output-len 8 --budget 40s \
+                --format json --slo requests>0.001";
+    let mut found = command(folder.path(), line);
+    let found = ended(found.args(["--slo", "p90 ttft < 2s"])).succeeded().json();
+    let findings = &found["capacities"][0]["findings"];
+    assert_eq!(findings["slo"], "requests>0.001, p90 ttft < 2s");
+    let seconds = |point: &serde_json::Value| {
+        point["requests"].as_f64().unwrap() / point["sent"].as_f64().unwrap()
+    };
+    let all: f64 = findings["points"].as_array().unwrap().iter().map(seconds).sum();
+    assert!(all > 10.0 && all < 42.0, "{all}: {findings}");
+}
+
 /// A profile fitted to prompts of 506 tokens answered for prompts of 2,000 without a word.
 #[test]
 fn a_search_with_prompts_beyond_the_profile_s_data_says_so() {

@@ -170,7 +170,7 @@ pub(crate) struct ReportArgs {
     pub(crate) price: Option<String>,
     /// Objectives to draw on the page and to judge its runs by, such as "p99 ttft < 2s"
     #[arg(long, value_name = "OBJECTIVES", requires = "html", conflicts_with = "history")]
-    pub(crate) slo: Option<String>,
+    pub(crate) slo: Vec<String>,
     /// Name of a source on the page, once per source in their order
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Vec<String>,
@@ -289,8 +289,8 @@ impl From<Over> for LoadKind {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CapacityArgs {
     /// Objectives, such as "p99 ttft < 2s, p99 tpot < 100ms, goodput > 99%"
-    #[arg(long, value_name = "OBJECTIVES", help_heading = "Search")]
-    pub(crate) slo: String,
+    #[arg(long, value_name = "OBJECTIVES", help_heading = "Search", required = true)]
+    pub(crate) slo: Vec<String>,
     /// Kind of load to vary
     #[arg(long, value_enum, default_value_t, help_heading = "Search")]
     pub(crate) over: Over,

@@ -141,7 +141,7 @@ fn arg(row: &'static OptionRow) -> Arg {
     let arg = match row.kind {
         Kind::Switch(_) => return arg.action(ArgAction::SetTrue),
         Kind::Texts | Kind::Pairs => arg.action(ArgAction::Append).num_args(1..),
-        Kind::Repeated(_) => arg.action(ArgAction::Append),
+        Kind::Repeated(_) | Kind::Joined => arg.action(ArgAction::Append),
         Kind::Optional(word, _) => arg.num_args(0..=1).default_missing_value(word),
         Kind::Path => arg.value_hint(ValueHint::AnyPath),
         _ => arg,

@@ -28,7 +28,7 @@ pub(crate) fn say_search(args: &CapacityArgs, lowered: &Lowered, budget: Option<
         || "as long as its points take".to_owned(),
         |budget| format!("at most {}", time(budget.as_secs_f64())),
     );
-    say(lowered, whose, &format!("the highest load with {}, {length}", args.slo));
+    say(lowered, whose, &format!("the highest load with {}, {length}", args.slo.join(", ")));
 }
 
 /// `measuring http://h:8000 by vLLM's defaults: 200 requests at 10 req/s, about 20 s`.

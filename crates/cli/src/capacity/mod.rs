@@ -36,7 +36,7 @@ use crate::terminal::{print, print_message, print_note};
 use screen::SearchScreen;
 
 /// Time for a search that neither `--points` nor `--max-duration` bounds.
-const BUDGET_S: f64 = 300.0;
+const BUDGET: Nanos = Nanos::from_secs(300);
 
 pub(crate) fn capacity(
     args: &CapacityArgs,
@@ -57,7 +57,8 @@ pub(crate) fn capacity(
     let mut lowered = lower_over(own.as_ref(), &bench, order, &given.environment)?;
     // Objectives that cannot be read are refused before anything is sent.
     let search = Search::new(setting(args, &lowered.plan, PathBuf::new())?)?;
-    let budget = budget(args, &presets)?;
+    let usual = (args.points.is_none() && args.max_duration.is_none()).then_some(BUDGET);
+    let budget = asked_budget(args, &presets)?.or(usual);
     if !bench.print_plan {
         say_search(args, &lowered, budget);
     }
@@ -165,14 +166,15 @@ fn say_objectives(search: &Search) {
 /// The search that the flags ask for, without a budget.
 fn setting(args: &CapacityArgs, plan: &Plan, folder: PathBuf) -> Result<SearchSetting, Refusal> {
     // The error brings its own hint.
-    let slo = Slo::parse(&args.slo)
+    let slo_text = args.slo.join(", ");
+    let slo = Slo::parse(&slo_text)
         .map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
     let resolution = units::parse_share(&args.resolution)
         .map_err(|why| Refusal::usage(format!("cannot use `--resolution`: {why}"), ""))?;
     let view = RunView::new(&plan.metrics)?.with_objectives(&slo);
     Ok(SearchSetting {
         slo,
-        slo_text: args.slo.clone(),
+        slo_text,
         over: args.over.into(),
         start: args.start,
         most: args.max,
@@ -207,8 +209,8 @@ fn span(flag: &str, text: Option<&str>) -> Result<Option<Nanos>, Refusal> {
     }
 }
 
-/// The budget of a search; `None`: its points and their length bound it.
-fn budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refusal> {
+/// The budget that the flags ask for, or a preset where they do not bound the search otherwise.
+fn asked_budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refusal> {
     let is_bounded = args.points.is_some() || args.max_duration.is_some();
     let preset = || presets.iter().rev().find_map(|preset| preset.fragment.budget.as_deref());
     let preset = || preset().filter(|_| !is_bounded);
@@ -216,8 +218,7 @@ fn budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refu
     if typed.is_some_and(|seconds| seconds <= 0.0) {
         return Err(Refusal::usage("`--budget` must be greater than zero", "write it as `5m`"));
     }
-    let usual = (!is_bounded).then_some(BUDGET_S);
-    Ok(typed.or(usual).map(Nanos::from_secs_f64))
+    Ok(typed.map(Nanos::from_secs_f64))
 }
 
 /// Which part of the search this process makes; `None` where it makes all of it.

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use tokometer_campaign::{Search, Virtual, run};
+use tokometer_campaign::{Search, SearchSetting, Virtual, run};
 use tokometer_decide::capacity::{Ending, LoadKind};
 use tokometer_decide::search::SearchResult;
 use tokometer_plan as plan;
@@ -16,7 +16,7 @@ use tokometer_report::capacity::{
 };
 use tokometer_twin as twin;
 
-use super::{say_objectives, setting};
+use super::{asked_budget, say_objectives, setting};
 use crate::activity::Activity;
 use crate::args::{CapacityArgs, EngineArgs};
 use crate::bench::{Say, workload_words};
@@ -86,6 +86,8 @@ pub(super) fn capacity(
     if args.bench.print_plan {
         return show_plan(&lowered.plan, &lowered);
     }
+    // Virtual time is free, so only a budget that was asked for bounds a search.
+    let budget = asked_budget(args, &given.environment.presets.layers()?)?;
     say_objectives(&Search::new(setting(args, &lowered.plan, PathBuf::new())?)?);
     let over = LoadKind::from(args.over);
     let wanted = match over {
@@ -120,7 +122,8 @@ pub(super) fn capacity(
             memory_bytes: free_memory(),
             ..Virtual::new(engine.profile)
         };
-        let mut search = Search::new(setting(args, &lowered.plan, PathBuf::new())?)?;
+        let setting = setting(args, &lowered.plan, PathBuf::new())?;
+        let mut search = Search::new(SearchSetting { budget, ..setting })?;
         let findings = run(&mut search, &mut engine, &mut Say)?;
         found.beyond_range = engine.beyond.max(found.beyond_range);
         found.capacities.push(PredictedCapacity { combination, findings });

@@ -104,9 +104,10 @@ fn show_history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
 
 /// What the flags say of all runs of a page.
 fn context(args: &ReportArgs) -> Result<PageContext, Refusal> {
-    let slo = args.slo.as_deref().map(Slo::parse).transpose();
+    let slo =
+        if args.slo.is_empty() { Ok(Slo::default()) } else { Slo::parse(&args.slo.join(", ")) };
     let slo = slo.map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
-    for remark in slo.iter().flat_map(|slo| &slo.objectives).filter_map(Objective::remark) {
+    for remark in slo.objectives.iter().filter_map(Objective::remark) {
         print_message(&format!("note: {remark}"));
     }
     let price = |text: &String| {
@@ -118,12 +119,12 @@ fn context(args: &ReportArgs) -> Result<PageContext, Refusal> {
         })
     };
     let price = args.price.as_ref().map(price).transpose()?;
-    Ok(PageContext { gpus: args.gpus, price, slo: slo.unwrap_or_default(), knee: None })
+    Ok(PageContext { gpus: args.gpus, price, slo, knee: None })
 }
 
 /// The page of what was given: a capacity search, a run, or several.
 fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
-    if let ([folder], None) = (args.sources.as_slice(), &args.slo)
+    if let ([folder], []) = (args.sources.as_slice(), args.slo.as_slice())
         && capacity::found(folder)
     {
         let mut findings = capacity::read(folder)?;

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::row::Kind::{Choice, Count, Pairs, Parsed, Repeated, Seconds, Text, Texts, Time};
+use super::row::Kind::{
+    Choice, Count, Joined, Pairs, Parsed, Repeated, Seconds, Text, Texts, Time,
+};
 use super::row::{Holds, option, other, switch};
 use super::{Fragment, Group};
 
@@ -55,7 +57,7 @@ pub(super) const GROUPS: &[Group] = &[
 #[rustfmt::skip] // The columns of a row stand side by side.
 /// Options of `bench`; `capacity` requires its own of this name.
 pub const JUDGED: Group = Group { title: "Metrics", rows: &[
-    option("slo", "OBJECTIVES", Text, "Objectives to judge the run by, such as \"p99 ttft < 500ms, goodput > 99%\"; exit code 1 if it misses one")
+    option("slo", "OBJECTIVES", Joined, "Objectives to judge the run by, such as \"p99 ttft < 500ms, goodput > 99%\"; exit code 1 if it misses one")
         .sets("metrics.slo"),
 ]};
 

@@ -45,6 +45,8 @@ pub enum Kind {
     Pairs,
     /// One value; the flag may be repeated.
     Repeated(Parser),
+    /// A list in one text; the flag may be repeated, which makes the list longer.
+    Joined,
 }
 
 /// What the value of an option may hold that must not be shown.
@@ -288,7 +290,7 @@ impl OptionRow {
             Kind::Switch(word) => {
                 Ok(serde_json::from_str(word).unwrap_or_else(|_| Value::from(word)))
             }
-            Kind::Text | Kind::Path | Kind::Texts => Ok(Value::from(word)),
+            Kind::Text | Kind::Joined | Kind::Path | Kind::Texts => Ok(Value::from(word)),
             Kind::Count | Kind::CountUnlessZero => super::number::<u64>(word).map(Value::from),
             Kind::Signed => super::number::<i64>(word).map(Value::from),
             Kind::Number | Kind::Seconds => {
@@ -330,6 +332,7 @@ impl OptionRow {
                 .map(|word| self.parse(word))
                 .collect::<Result<_, _>>()
                 .map(Value::Array),
+            Kind::Joined => Ok(Value::from(words.join(", "))),
             _ => self.parse(words.last().map_or("", String::as_str)),
         }
     }
