@@ -6,7 +6,7 @@ use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::compare::{Conclusion, FailRule, RuleOutcome};
 use tokometer_decide::search::{PointOutcome, SearchResult, Stage};
 use tokometer_decide::staircase;
-use tokometer_decide::staircase::{Remainder, Staircase};
+use tokometer_decide::staircase::{StairAim, Staircase};
 use tokometer_plan::Judgement;
 use tokometer_sim::Profile;
 use tokometer_sim::what_if::changed;
@@ -95,7 +95,7 @@ impl Observer for StairRuns {
 fn check_staircase(profile: &str, seconds: u64, load: &str) {
     let budget = Nanos::from_secs(seconds);
     let mut stairs = Stairs {
-        staircase: Staircase { budget, most: 1_024, remainder: Remainder::Knee },
+        staircase: Staircase { budget, most: 1_024, aim: StairAim::Knee },
         plan: plan(load),
         folder: "stairs".into(),
         figures: figures(),

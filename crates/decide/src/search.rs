@@ -280,7 +280,7 @@ impl SearchLimits {
             if left < edge::FEWEST {
                 break;
             }
-            return Course::Second { first, design: self.design(bracket, left) };
+            return Course::Second { first, design: self.design(&points[..first], bracket, left) };
         }
         Course::First(self.bracket(points))
     }

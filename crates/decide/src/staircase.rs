@@ -128,13 +128,23 @@ pub enum StairNext {
     Done(StairEnd),
 }
 
-/// What becomes of the time that is left once the knee is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remainder {
-    /// The knee and the steps beside it are measured again, for longer.
+pub enum StairAim {
+    /// The course of throughput: the number in flight doubles, and what is left of the time goes to the knee
+    /// and the steps beside it.
     Knee,
-    /// Something else needs it.
-    Unused,
+    /// The highest throughput alone, in little time: steps are wider, and what is left is for something else.
+    Most,
+}
+
+impl StairAim {
+    /// The next number in flight, as a multiple of the last.
+    fn factor(self) -> u32 {
+        match self {
+            Self::Knee => 2,
+            Self::Most => 4,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +153,7 @@ pub struct Staircase {
     pub budget: Nanos,
     /// Most requests in flight.
     pub most: u32,
-    pub remainder: Remainder,
+    pub aim: StairAim,
 }
 
 impl Staircase {
@@ -167,7 +177,7 @@ impl Staircase {
                 None => StairEnd::BudgetSpent,
             },
         };
-        let again = (self.remainder == Remainder::Knee).then(|| again(runs, &steps, left));
+        let again = (self.aim == StairAim::Knee).then(|| again(runs, &steps, left));
         again.flatten().unwrap_or(StairNext::Done(end))
     }
 
@@ -184,7 +194,8 @@ impl Staircase {
 
     /// The next higher step; `None` where the time that is left is too short for it.
     fn climb(&self, steps: &[StairStep], left: f64) -> Option<StairNext> {
-        let concurrency = steps.last()?.concurrency.saturating_mul(2).min(self.most);
+        let concurrency =
+            steps.last()?.concurrency.saturating_mul(self.aim.factor()).min(self.most);
         let stay = expected_stay(steps);
         let shortest = Nanos(self.budget.0 / SHORTEST_PART).max(SHORTEST).as_secs_f64();
         let least = (LEAST_STAYS * stay).max(shortest);
@@ -297,7 +308,7 @@ mod tests {
     use super::*;
 
     const STAIRCASE: Staircase =
-        Staircase { budget: Nanos::from_secs(120), most: 1_024, remainder: Remainder::Knee };
+        Staircase { budget: Nanos::from_secs(120), most: 1_024, aim: StairAim::Knee };
 
     /// A server whose throughput saturates at `peak` requests in flight, and whose responses take
     /// `stay_s` while it is idle.
@@ -404,10 +415,10 @@ mod tests {
     }
 
     #[test]
-    fn a_search_keeps_what_the_climb_leaves() {
-        let staircase = Staircase { remainder: Remainder::Unused, ..STAIRCASE };
+    fn a_search_climbs_in_wide_steps_and_keeps_what_they_leave() {
+        let staircase = Staircase { aim: StairAim::Most, ..STAIRCASE };
         let climbed = Climbed::of(staircase, Server { peak: 12.0, stay_s: 1.0 });
-        assert_eq!(climbed.flights(), [1, 2, 4, 8, 16, 32]);
+        assert_eq!(climbed.flights(), [1, 4, 16, 64]);
         assert!(climbed.spent() < 60.0, "{}", climbed.spent());
     }
 

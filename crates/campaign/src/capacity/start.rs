@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_decide::capacity::LoadKind;
 use tokometer_decide::search::SeenMost;
-use tokometer_decide::staircase::{Remainder, StairStep, Staircase, knee};
+use tokometer_decide::staircase::{StairAim, StairStep, Staircase, knee};
 
 /// The folder of the staircase, beside the points of the search.
 pub const STAIRS: &str = "staircase";
@@ -20,7 +20,7 @@ const FIRST: f64 = 0.78;
 pub(super) fn staircase(budget: Nanos) -> Staircase {
     let budget = Nanos(budget.0 / PART).min(LONGEST);
     // The time that it leaves is the search's.
-    Staircase { budget, most: MOST_IN_FLIGHT, remainder: Remainder::Unused }
+    Staircase { budget, most: MOST_IN_FLIGHT, aim: StairAim::Most }
 }
 
 /// What the step with most requests per second shows.

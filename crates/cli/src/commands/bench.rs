@@ -8,7 +8,7 @@ use tokometer_campaign::{
     Against, Earlier, KeptEvents, RunFolder, Stairs, Sweep, SweepFindings, check_stored_sweep, run,
 };
 use tokometer_decide::slo::Objective;
-use tokometer_decide::staircase::{Remainder, StairEnd, Staircase};
+use tokometer_decide::staircase::{StairAim, StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
@@ -74,7 +74,7 @@ impl AskedBench {
             None
         } else {
             let budget = Nanos::from_secs_f64(budget_s.unwrap_or(BUDGET_S));
-            Some(Staircase { budget, most: MOST_IN_FLIGHT, remainder: Remainder::Knee })
+            Some(Staircase { budget, most: MOST_IN_FLIGHT, aim: StairAim::Knee })
         };
         Ok(Self { args, staircase, own: Some(own), events })
     }

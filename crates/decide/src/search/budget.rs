@@ -37,7 +37,7 @@ pub struct SecondStage {
 
 /// Of the time that the bracket leaves, the part of the runs that are to hold a load, and how many of them
 /// should fit.
-const HOLD_PART: f64 = 0.35;
+const HOLD_PART: f64 = 0.3;
 const HOLD_RUNS: f64 = 2.0;
 /// Each is no longer than this.
 const LONGEST_HOLD: Nanos = Nanos::from_secs(300);
@@ -158,7 +158,7 @@ impl SearchLimits {
         };
         // Only the distances of the loads from each other matter here, not where `--max` is.
         let free = Self { least: 0.0, most: f64::INFINITY, is_whole: false, ..*self };
-        let design = free.design(Bracket { low: 0.9 * rate, high: 1.1 * rate }, stage.points);
+        let design = free.design(&[], Bracket { low: 0.9 * rate, high: 1.1 * rate }, stage.points);
         let requests = rate * stage.counted.as_secs_f64();
         let expected = design.expected_before(slo, requests, self)?;
         let needed = spent.as_secs_f64() + left.as_secs_f64() * expected.effort.max(1.0);

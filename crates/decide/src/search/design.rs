@@ -8,7 +8,7 @@
 
 use super::bracket::{Bracket, rounded};
 use super::edge::{self, EdgeSample, USUAL_SLOPE};
-use super::{Point, SearchLimits};
+use super::{Point, SearchLimits, Stage};
 use crate::slo::{Objective, Slo};
 use tokometer_figures::statistics;
 
@@ -19,9 +19,8 @@ const LEAST_HALF_WIDTH: f64 = 0.08;
 const MOST_HALF_WIDTH: f64 = 0.1;
 /// Offsets of one round, in half widths.
 const OFFSETS: [f64; 5] = [0.0, 1.0, -0.5, 0.5, -1.0];
-/// The loads are shifted down by this share of the half width. A short point at the capacity usually has
-/// no burst of late requests and meets the objectives, so the middle of the bracket lies above the
-/// capacity. Much lower, too few points would have bursts (`lab/data/capacity.md`).
+/// The loads are shifted down by this share of the half width: a short point at the capacity usually has
+/// no burst of late requests. Much lower, too few points would have bursts (`lab/data/capacity.md`).
 const DOWN: f64 = 0.1;
 /// Dispersion of a run's use where the first stage does not show it.
 const USUAL_DISPERSION: f64 = 40.0;
@@ -36,6 +35,20 @@ fn limiting(points: &[Point]) -> Option<usize> {
     let lowest = missed.min_by(|a, b| a.load.total_cmp(&b.load))?;
     let used = |at: &usize| lowest.uses[*at].map_or(0.0, |one| one.used);
     (0..lowest.uses.len()).max_by(|a, b| used(a).total_cmp(&used(b)))
+}
+
+/// Where the first objective reaches its limit on a line of the usual slope through the long points of the first
+/// stage. A short point at the capacity mostly has no burst of late requests, and meets the objectives; one
+/// far above it misses. So the middle between both would lie above the capacity, and how far a point missed says
+/// more than that it did. `None` without a measured point.
+fn usual_edge(first: &[Point]) -> Option<f64> {
+    let long = || first.iter().filter(|point| point.stage != Stage::Climb);
+    let objectives = long().map(|point| point.uses.len()).max()?;
+    let of = |objective: usize| {
+        let samples: Vec<EdgeSample> = long().filter_map(|one| one.sample(objective)).collect();
+        edge::usual_position(&samples)
+    };
+    (0..objectives).filter_map(of).min_by(f64::total_cmp)
 }
 
 /// The second stage, fixed before its first point.
@@ -67,11 +80,14 @@ struct ExpectedLine {
 }
 
 impl SearchLimits {
-    /// The second stage of a search with this bracket and this many points left.
-    pub(super) fn design(&self, bracket: Bracket, left: usize) -> Design {
+    /// The second stage of a search whose first stage has these points and this bracket, with this many points
+    /// left.
+    pub(super) fn design(&self, first: &[Point], bracket: Bracket, left: usize) -> Design {
         let (low, high) = (libm::log(bracket.low), libm::log(bracket.high));
         let half = ((high - low) / 2.0).clamp(LEAST_HALF_WIDTH, MOST_HALF_WIDTH);
-        let centre = f64::midpoint(low, high) - DOWN * half;
+        let middle = f64::midpoint(low, high);
+        let limit = usual_edge(first).unwrap_or(middle);
+        let centre = limit.clamp(low - half, high) - DOWN * half;
         let load = |at: usize| {
             // A second round lies between the loads of the first.
             let (round, index) = (at / OFFSETS.len(), at % OFFSETS.len());
@@ -141,7 +157,7 @@ impl Design {
 #[cfg(test)]
 mod tests {
     use super::super::tests::LIMITS;
-    use super::super::{PointOutcome, Stage, Use};
+    use super::super::{PointOutcome, Use};
     use super::*;
 
     const BRACKET: Bracket = Bracket { low: 10.0, high: 12.0 };
@@ -163,7 +179,7 @@ mod tests {
 
     #[test]
     fn loads_surround_the_middle_and_their_order_is_no_trend() {
-        let design = LIMITS.design(BRACKET, 10);
+        let design = LIMITS.design(&[], BRACKET, 10);
         assert_eq!(design.loads.len(), 10);
         let (low, high) = design
             .loads
@@ -175,11 +191,30 @@ mod tests {
         let ups = design.loads.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!((4..=6).contains(&ups), "{:?}", design.loads);
         let whole = SearchLimits { is_whole: true, ..LIMITS };
-        let few = whole.design(Bracket { low: 1.0, high: 2.0 }, 4);
+        let few = whole.design(&[], Bracket { low: 1.0, high: 2.0 }, 4);
         assert!(
             few.loads.iter().all(|load| load.fract().abs() < 1e-9 && (1.0..=2.0).contains(load)),
             "{few:?}"
         );
+    }
+
+    /// At 11 nearly all requests were late, at 9 none: the limit is nearer to 9 than the middle of both. Where a
+    /// short look met by chance, its load is no lower bound.
+    #[test]
+    fn the_loads_surround_the_limit_that_the_first_stage_shows() {
+        let point = |load: f64, used| {
+            let fit = if used > 1.0 { PointOutcome::Missed } else { PointOutcome::Met };
+            let one = Use { used, variance: 0.0, allowed: Some(0.01) };
+            let (sent, is_short, uses) = (load, false, vec![Some(one)]);
+            Point { load, sent, stage: Stage::Narrow, fit, is_short, requests: 400, uses }
+        };
+        let centre = |low, high| {
+            let bracket = Bracket { low: 9.0, high: 11.0 };
+            LIMITS.design(&[point(9.0, low), point(11.0, high)], bracket, 6).centre
+        };
+        let middle = LIMITS.design(&[], Bracket { low: 9.0, high: 11.0 }, 6).centre;
+        assert!(centre(0.0, 95.0) < 0.97 * middle, "{} {middle}", centre(0.0, 95.0));
+        assert!(centre(0.0, 1.5) > 1.03 * middle, "{} {middle}", centre(0.0, 1.5));
     }
 
     /// A narrow bracket would leave the slope unknown, a wide one leaves the line; a second round lies
@@ -187,7 +222,7 @@ mod tests {
     #[test]
     fn the_loads_span_neither_less_nor_more_than_a_line_allows() {
         let span = |high: f64| {
-            let loads = LIMITS.design(Bracket { low: 10.0, high }, 5).loads;
+            let loads = LIMITS.design(&[], Bracket { low: 10.0, high }, 5).loads;
             let ends = loads.iter().fold((f64::INFINITY, 0.0_f64), |ends, load| {
                 (ends.0.min(*load), ends.1.max(*load))
             });
@@ -195,14 +230,14 @@ mod tests {
         };
         assert!((span(10.1) - 0.08).abs() < 0.01, "{}", span(10.1));
         assert!((span(20.0) - 0.1).abs() < 0.01, "{}", span(20.0));
-        let loads = LIMITS.design(BRACKET, 10).loads;
+        let loads = LIMITS.design(&[], BRACKET, 10).loads;
         let is_new = |load: &f64| loads[..5].iter().all(|other| (load - other).abs() > 1e-9);
         assert!(loads[5..].iter().filter(|load| is_new(load)).count() >= 4, "{loads:?}");
     }
 
     #[test]
     fn more_measuring_gives_a_smaller_margin_by_its_root() {
-        let design = LIMITS.design(BRACKET, 10);
+        let design = LIMITS.design(&[], BRACKET, 10);
         let expected = |requests| design.expected(&points(), requests, &LIMITS).unwrap();
         let (short, long) = (expected(1_000.0), expected(4_000.0));
         assert!((short.margin / long.margin - 2.0).abs() < 0.2, "{short:?} {long:?}");
@@ -213,7 +248,7 @@ mod tests {
         let (median, tail) = (before("p50 ttft < 2s").unwrap(), before("p99 ttft < 2s").unwrap());
         assert!(tail.margin > 3.0 * median.margin, "{tail:?} {median:?}");
         assert_eq!(before("mean ttft < 2s"), None, "a mean leaves no share beyond a limit");
-        let rows = LIMITS.design(BRACKET, 2);
+        let rows = LIMITS.design(&[], BRACKET, 2);
         assert_eq!(rows.expected(&points(), 1_000.0, &LIMITS), None, "no scatter to estimate");
     }
 }

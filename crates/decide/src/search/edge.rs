@@ -192,17 +192,29 @@ fn minimum(range: Range<f64>, steps: usize, value: impl Fn(f64) -> f64) -> Minim
 
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
+/// Where the use is 1 on a line of the usual slope through these points. `None` without any.
+pub(super) fn usual_position(samples: &[EdgeSample]) -> Option<f64> {
+    let (samples, range) = capped(samples)?;
+    let line = EdgeLikelihood { samples: &samples, dispersion: 1.0 };
+    let log_slope = libm::log(USUAL_SLOPE);
+    Some(minimum(range, POSITION_STEPS, |x| line.at(x, log_slope)).at)
+}
+
+/// These points with uses that count, and where their edge is searched.
+fn capped(samples: &[EdgeSample]) -> Option<(Vec<EdgeSample>, Range<f64>)> {
+    let capped = |one: &EdgeSample| EdgeSample { used: one.used.min(1.0 / one.share()), ..*one };
+    let samples: Vec<EdgeSample> = samples.iter().map(capped).collect();
+    let first = samples.iter().map(|one| one.x).min_by(f64::total_cmp)?;
+    let last = samples.iter().map(|one| one.x).max_by(f64::total_cmp)?;
+    Some((samples, first - BEYOND..last + BEYOND))
+}
+
 /// The edge. `None` for too few points, or where no use changes between them.
 pub(super) fn edge(samples: &[EdgeSample]) -> Option<Edge> {
     if samples.len() < FEWEST {
         return None;
     }
-    let capped = |one: &EdgeSample| EdgeSample { used: one.used.min(1.0 / one.share()), ..*one };
-    let samples: Vec<EdgeSample> = samples.iter().map(capped).collect();
-    let (first, last) = samples.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |ends, one| {
-        (ends.0.min(one.x), ends.1.max(one.x))
-    });
-    let range = first - BEYOND..last + BEYOND;
+    let (samples, range) = capped(samples)?;
     let mut profile = EdgeLikelihood { samples: &samples, dispersion: 1.0 };
     let (mut x, mut slope) = (0.0, USUAL_SLOPE);
     // The weight of what is known of slopes depends on the scatter, and the scatter on the line.
