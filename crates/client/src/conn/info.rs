@@ -25,10 +25,8 @@ pub struct RawInfo {
     pacing_rates: [u64; 2],
     bytes_acknowledged: u64,
     bytes_received: u64,
-    segments_out: u32,
-    segments_in: u32,
-    /// Bytes not sent, least round trip.
-    before_data_segments: [u32; 2],
+    /// Segments out and in, bytes not sent, least round trip.
+    before_data_segments: [u32; 4],
     data_segments_in: u32,
     data_segments_out: u32,
 }
@@ -38,7 +36,6 @@ const _: () = assert!(std::mem::offset_of!(RawInfo, round_trip_micros) == 68);
 const _: () = assert!(std::mem::offset_of!(RawInfo, retransmits) == 100);
 const _: () = assert!(std::mem::offset_of!(RawInfo, bytes_acknowledged) == 120);
 const _: () = assert!(std::mem::offset_of!(RawInfo, bytes_received) == 128);
-const _: () = assert!(std::mem::offset_of!(RawInfo, segments_in) == 140);
 const _: () = assert!(std::mem::offset_of!(RawInfo, data_segments_in) == 152);
 
 /// `TCP_ESTABLISHED`: neither side has closed.
@@ -57,9 +54,7 @@ pub struct TransportInfo {
     pub bytes_acknowledged: u64,
     /// Bytes received since the connection was made, whether read or not.
     pub bytes_received: u64,
-    /// Received segments since the connection was made: those with data, acknowledgements, ends and resets.
-    pub segments_in: u32,
-    /// Those with data.
+    /// Received segments with data since the connection was made.
     pub data_segments_in: u32,
 }
 
@@ -73,7 +68,6 @@ impl TransportInfo {
             is_closed: raw.state != ESTABLISHED,
             bytes_acknowledged: raw.bytes_acknowledged,
             bytes_received: raw.bytes_received,
-            segments_in: raw.segments_in,
             data_segments_in: raw.data_segments_in,
         })
     }

@@ -1,7 +1,5 @@
 //! A worker's connections, and the table that holds them.
 
-use std::io;
-
 use tokometer_base::Nanos;
 use tokometer_client::Exchange;
 use tokometer_client::conn::{Link, Segments, TransportInfo, Wire};
@@ -102,18 +100,11 @@ impl<W: Wire> OpenConnection<W> {
         self.was_kept() && self.update_account().is_some_and(|accounts| accounts.now.is_closed)
     }
 
-    /// Whether the server had closed before the current request reached it: it has acknowledged nothing of it,
-    /// and its side ended regularly. A reset that comes alone may be what it made of the request, because data
-    /// are acknowledged late; one behind a regular end is that of data for a closed connection. Without the
-    /// kernel's statistics only a request of which nothing could be written is certain.
-    pub(crate) fn is_unheard(&self, flight: &Flight, error: &io::Error) -> bool {
+    /// Whether nothing of the current request has reached the server. Without the kernel's statistics that is
+    /// certain only if nothing of it could be written.
+    pub(crate) fn is_unheard(&self, flight: &Flight) -> bool {
         match self.link.source().info() {
-            Some(now) => {
-                let is_reset = error.kind() != io::ErrorKind::UnexpectedEof;
-                let ends = now.segments_in.wrapping_sub(self.account.segments_in);
-                now.bytes_acknowledged == self.account.bytes_acknowledged
-                    && (!is_reset || ends >= 2)
-            }
+            Some(now) => now.bytes_acknowledged == self.account.bytes_acknowledged,
             None => flight.written == 0 && flight.timeline.times.last_byte_sent.is_none(),
         }
     }

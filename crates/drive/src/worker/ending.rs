@@ -238,7 +238,7 @@ impl<P: Platform> Worker<P> {
     }
 
     /// The connection broke. A request of which the server has acknowledged nothing, on a connection that
-    /// was open before and ended regularly, is sent once more on a new one: the server had closed it before.
+    /// was open before, is sent once more on a new one: the server had closed it before.
     pub(super) fn on_broken(
         &mut self,
         connection: &mut WorkerConnection<P>,
@@ -256,7 +256,7 @@ impl<P: Platform> Worker<P> {
         self.reader.now = self.clock.now();
         // Only once: a new connection that dies is a failure.
         let is_first = flight.timeline.connection.reopened == 0 && connection.was_kept();
-        if is_first && !flight.has_response && connection.is_unheard(&flight, error) {
+        if is_first && !flight.has_response && connection.is_unheard(&flight) {
             self.account.reopened += 1;
             flight.rewind();
             self.connect(flight);

@@ -51,8 +51,11 @@ pub(super) const CASES: &[Case] = &[
         AfterResponse::Close
     })
     .says(&["1 × "]),
-    Case::second("a connection that was used before is reset before the head", reset)
-        .says(&["1 × "]),
+    Case::second("a connection that was used before is reset before the head", |asked| {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        reset(asked)
+    })
+    .says(&["1 × "]),
     Case::second("the head is cut", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-ty");
         AfterResponse::Close

@@ -351,7 +351,6 @@ impl Network {
                 let wire = &mut self.wires[number];
                 if wire.end.is_none() && !wire.is_closed {
                     wire.account.bytes_received += bytes.len() as u64;
-                    wire.account.segments_in += 1;
                     wire.account.data_segments_in += 1;
                     wire.inbound.push_back((at, bytes));
                     self.changed(number);
@@ -359,7 +358,6 @@ impl Network {
             }
             NetworkEvent::Ends(number, end) => {
                 let wire = &mut self.wires[number];
-                wire.account.segments_in += 1;
                 // A reset after a regular end is reported; anything else after an end is not.
                 if wire.end.is_none() || end == End::Reset {
                     wire.end = Some(end);
@@ -368,9 +366,7 @@ impl Network {
             }
             NetworkEvent::Heard(number, bytes) => self.on_heard(number, bytes, at),
             NetworkEvent::Acknowledged(number, count) => {
-                let account = &mut self.wires[number].account;
-                account.bytes_acknowledged += count;
-                account.segments_in += 1;
+                self.wires[number].account.bytes_acknowledged += count;
             }
             NetworkEvent::Drains(number) => {
                 let wire = &mut self.wires[number];
