@@ -158,11 +158,8 @@ fn open_prompts(plan: &Plan, spec: &Spec, context: &DatasetContext) -> workload:
     let draw =
         ClassDraw::of(plan).filter(|_| plan.classes.iter().any(|class| class.workload.is_some()));
     let Some(draw) = draw else { return workload::open(spec, context) };
-    let specs: Vec<&workload::Spec> = plan
-        .classes
-        .iter()
-        .map(|class| class.workload.as_ref().unwrap_or(spec))
-        .collect();
+    let specs: Vec<&workload::Spec> =
+        plan.classes.iter().map(|class| class.workload.as_ref().unwrap_or(spec)).collect();
     workload::open_mix(&specs, Arc::new(move |index| draw.class_of(index)), context)
 }
 

@@ -7,7 +7,7 @@ use tokometer_plan::{Address, Content, Plan, options};
 use tokometer_workload::Spec;
 
 use super::{Environment, Lowered, lower};
-use crate::args::{Command, parse};
+use crate::args::{Command, ParseOutcome, parse};
 
 fn lowered(line: &str) -> Lowered {
     let words: Vec<String> =
@@ -22,7 +22,11 @@ fn lowered(line: &str) -> Lowered {
 pub(crate) fn refused(line: &str) -> Option<String> {
     let words: Vec<String> =
         format!("bench {line}").split_whitespace().map(str::to_owned).collect();
-    let Ok(typed) = parse(&words) else { return Some("while parsing".to_owned()) };
+    let typed = match parse(&words) {
+        Ok(typed) => typed,
+        Err(ParseOutcome::Clap(why)) => return Some(why.to_string()),
+        Err(ParseOutcome::Refused(why)) => return Some(why.to_string()),
+    };
     let Command::Bench(args) = typed.command else { panic!("{line} is not a bench") };
     lower(&args.bench, &typed.order, &Environment::default())
         .err()
@@ -299,7 +303,7 @@ fn numbers_that_mean_nothing_are_refused_for_every_flag() {
 
 #[test]
 fn a_block_without_a_second_target_is_refused() {
-    assert_eq!(refused("--block 5").unwrap(), "while parsing");
+    assert!(refused("--block 5").unwrap().contains("--against"));
 }
 
 #[test]

@@ -99,8 +99,13 @@ mod tests {
             "ttft:5",
             "name=a",
         ];
-        let words =
-            words.into_iter().chain(["{\"image\": 1}", "{(256, 256, 1): 1.0}", "5s", "2m@5/s"]);
+        let words = words.into_iter().chain([
+            "{\"image\": 1}",
+            "{(256, 256, 1): 1.0}",
+            "5s",
+            "2m@5/s",
+            "10% after 2s",
+        ]);
         // The three files of TLS need each other in a circle.
         for row in rows().filter(|row| !row.flag.starts_with("shard-tls")) {
             let choice = match row.kind {

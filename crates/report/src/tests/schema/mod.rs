@@ -56,7 +56,12 @@ fn samples(path: &str) -> Option<Vec<Value>> {
             Some(percentiles())
         }
         // Words that are checked together with others.
-        "load.stages[]" => Some(vec![json!("2m@5/s")]),
+        // A plan has them as they are typed, a record with their times.
+        "load.stages[]" => Some(vec![
+            json!("2m@5/s"),
+            json!({"text": "2m@5/s", "begin": 0, "end": 1, "rates": [5.5, 5.5], "sessions": 1}),
+            json!({"text": "9s@2 sessions", "begin": 0, "end": null, "rates": null, "sessions": null}),
+        ]),
         "load.cancel" => Some(vec![json!("10% after 20 tokens")]),
         "load.until.rule" => Some(vec![
             json!({"key": "ttft_ms", "percentile": 99.5, "margin": 0.5}),
