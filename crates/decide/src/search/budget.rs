@@ -219,7 +219,7 @@ mod tests {
             estimate_stage(StageBudget { left, overhead, wanted, least })
         };
         let shortest = SecondStage { points: 4, counted: Nanos::from_secs(20) };
-        assert_eq!((of(103), of(104), of(160)), (None, Some(shortest), Some(shortest)));
+        assert_eq!((of(103), of(104), of(148)), (None, Some(shortest), Some(shortest)));
         assert!(of(220).is_some_and(|stage| stage.counted > shortest.counted));
     }
 

@@ -8,7 +8,7 @@
 
 use super::bracket::{Bracket, rounded};
 use super::edge::{self, EdgeSample, USUAL_SLOPE};
-use super::{Point, SearchLimits, Stage};
+use super::{Climb, Point, SearchLimits, Stage};
 use crate::slo::{Objective, Slo};
 use tokometer_figures::statistics;
 
@@ -86,7 +86,9 @@ impl SearchLimits {
         let (low, high) = (libm::log(bracket.low), libm::log(bracket.high));
         let half = ((high - low) / 2.0).clamp(LEAST_HALF_WIDTH, MOST_HALF_WIDTH);
         let middle = f64::midpoint(low, high);
-        let limit = usual_edge(first).unwrap_or(middle);
+        // The narrow bracket of long points says more than a line through it.
+        let line = (self.climb == Climb::Near).then(|| usual_edge(first)).flatten();
+        let limit = line.unwrap_or(middle);
         let centre = limit.clamp(low - half, high) - DOWN * half;
         let load = |at: usize| {
             // A second round lies between the loads of the first.
@@ -208,9 +210,10 @@ mod tests {
             let (sent, is_short, uses) = (load, false, vec![Some(one)]);
             Point { load, sent, stage: Stage::Narrow, fit, is_short, requests: 400, uses }
         };
+        let near = SearchLimits { climb: Climb::Near, ..LIMITS };
         let centre = |low, high| {
             let bracket = Bracket { low: 9.0, high: 11.0 };
-            LIMITS.design(&[point(9.0, low), point(11.0, high)], bracket, 6).centre
+            near.design(&[point(9.0, low), point(11.0, high)], bracket, 6).centre
         };
         let middle = LIMITS.design(&[], Bracket { low: 9.0, high: 11.0 }, 6).centre;
         assert!(centre(0.0, 95.0) < 0.97 * middle, "{} {middle}", centre(0.0, 95.0));
