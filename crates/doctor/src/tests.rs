@@ -254,7 +254,7 @@ fn a_cut_block_is_inconsistent_and_one_without_its_footer_is_not() {
     let whole = text("000");
     assert_eq!(examine(&parse(&whole[..900])).worst(), Some(Level::Inconsistent));
     let without = &whole[..whole.trim_end().rfind('\n').unwrap()];
-    let mut expected = first(&whole);
+    let mut expected = first(whole);
     expected.push((Rule::WHOLE_BLOCK, Level::Remark));
     let mut found = first(without);
     let order = |(rule, level): &(Rule, Level)| (rule.position(), *level);

@@ -74,7 +74,7 @@ impl Shared {
         let connect_failures = config.targets.iter().map(|_| AtomicU32::new(0)).collect();
         let rotation = |target: &TargetServer| Rotation::new(target.endpoint.addresses.len());
         let rotations = config.targets.iter().map(rotation).collect();
-        let turns = EndedTurns::new(config.has_closed_stages());
+        let turns = EndedTurns::new(&config);
         Self {
             gate: Gate::new(config.limits.max_concurrency),
             is_transcript_wanted: AtomicBool::new(config.keeps_transcript),

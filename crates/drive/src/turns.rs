@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokometer_base::Nanos;
 use tokometer_record::{Outcome, Timeline};
 
+use crate::config::RunConfig;
 use crate::item::TurnEnd;
 use crate::platform::Wake;
 
@@ -22,8 +23,8 @@ pub(crate) struct EndedTurns {
 }
 
 impl EndedTurns {
-    pub(crate) fn new(takes_single: bool) -> Self {
-        Self { takes_single, ..Self::default() }
+    pub(crate) fn new(config: &RunConfig) -> Self {
+        Self { takes_single: config.has_closed_stages(), ..Self::default() }
     }
 
     /// Sets the thread that is woken for every ended turn.

@@ -13,7 +13,6 @@ use tokometer_record::{Health, Outcome, Phase, RunInfo, RunState, Stop, Timeline
 use crate::addresses;
 use crate::anatomy::Anatomy;
 use crate::attempts::LastOfEach;
-use crate::cancelled::CancelTally;
 use crate::completed::CompletedWork;
 use crate::define::{Formula, METRICS, Unit};
 use crate::failure_messages::FailureMessages;
@@ -25,7 +24,6 @@ use crate::interval_gate::IntervalGate;
 use crate::lens::{Frame, Lens, LensChoice};
 use crate::measure;
 use crate::observe::Observed;
-use crate::parts::{self, PartPlan, UnjudgedPart};
 use crate::quality::{CanaryCheck, QualityCheck};
 use crate::route::Route;
 use crate::rows::{self, Fate, RequestRow, TimeSpan};
@@ -34,6 +32,8 @@ use crate::server;
 use crate::sessions::{SessionSummary, SessionTimes, Sessions};
 use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
+use crate::summary::cancelled::CancelTally;
+use crate::summary::parts::{self, PartPlan, UnjudgedPart};
 use crate::summary::{Counts, Distribution, Ended, Summary, Unjudged};
 use crate::survival::{self, Seen};
 use crate::totals::Totals;
@@ -218,28 +218,21 @@ impl Collector {
         let sessions = SessionSummary::of(&self.sessions, &session_times);
         self.totals.sessions = sessions.as_ref().map(|sessions| sessions.finished);
         self.complete_totals(span, goodput, health);
-        let in_progress: Vec<RequestRow> = session_times.iter().map(SessionTimes::row).collect();
-        let in_progress =
-            self.info.load.max_sessions.filter(|_| sessions.is_some()).map(|_| &*in_progress);
-        let steady_part = steady::find(&self.rows, in_progress, &self.info.load);
+        let has_sessions = sessions.is_some();
+        let steady_part = self.steady_part(if has_sessions { &session_times } else { &[] });
         let steady = steady_part.as_ref().ok().map(|part| self.steady(*part, span));
         let unsteady = steady_part.as_ref().err().copied();
         let overload = steady::overload(&self.rows, &self.info.load, unsteady);
         let windows = windows::series(self.info.origin, &self.rows, &self.token_seconds);
         let parts = span.map_or_else(Vec::new, |span| self.parts(span));
-        let recoveries = span.map_or_else(Vec::new, |span| {
-            parts::recoveries_of(&self.info, &parts, &self.rows, span.begin)
-        });
+        let begin = span.map(|span| span.begin);
+        let recoveries = parts::recoveries_of(&self.info, &parts, &self.rows, begin);
         let observed = std::mem::take(&mut self.observed);
         let figures = figures(&self.totals);
         let completed = std::mem::take(&mut self.completed);
         let counted = span.map(|span| self.throughput_span(span));
         let mut intervals = completed.intervals(&figures, counted, self.no_interval(span));
-        intervals.extend(goodput.map(|found| {
-            let interval = found.interval(&self.rows, judged);
-            let known = self.no_interval(span).map_or(interval, ConfidenceInterval::Unknown);
-            (Quantity::Goodput.key().to_owned(), known)
-        }));
+        intervals.extend(goodput.map(|found| self.goodput_interval(found, judged, span)));
         let mut summary = Summary {
             ended: ended(state),
             counts,
@@ -264,7 +257,7 @@ impl Collector {
             blocks: windows::blocks(span, &self.rows, &self.token_seconds),
             ..Summary::default()
         };
-        let session_times = if summary.sessions.is_some() { session_times } else { Vec::new() };
+        let session_times = if has_sessions { session_times } else { Vec::new() };
         summary.distributions = self.distributions(span, &session_times);
         summary.cancelled = self.cancels.figures(&summary, &self.totals, &observed);
         summary.families = families;
@@ -278,6 +271,25 @@ impl Collector {
             overload,
             parts,
         }
+    }
+
+    /// A run that limits its sessions is steady by the sessions in progress.
+    fn steady_part(&self, sessions: &[SessionTimes]) -> Result<TimeSpan, steady::Unsteady> {
+        let in_progress: Vec<RequestRow> = sessions.iter().map(SessionTimes::row).collect();
+        let load = &self.info.load;
+        let limited = load.max_sessions.filter(|_| !sessions.is_empty()).map(|_| &*in_progress);
+        steady::find(&self.rows, limited, load)
+    }
+
+    fn goodput_interval(
+        &self,
+        found: Goodput,
+        judged: u64,
+        span: Option<TimeSpan>,
+    ) -> (String, ConfidenceInterval) {
+        let interval = found.interval(&self.rows, judged);
+        let known = self.no_interval(span).map_or(interval, ConfidenceInterval::Unknown);
+        (Quantity::Goodput.key().to_owned(), known)
     }
 
     /// The stages and classes, each as a run of its own.
@@ -320,15 +332,15 @@ impl Collector {
         tokometer_base::sort_numbers(&mut percentiles);
         percentiles.dedup();
         let started: Vec<&RequestRow> = rows.iter().collect();
-        let latencies: [(Quantity, fn(&RequestRow) -> Option<f64>); 3] = [
-            (Quantity::Ttft, RequestRow::ttft),
-            (Quantity::Tpot, RequestRow::tpot),
-            (Quantity::E2e, RequestRow::e2e),
-        ];
-        let distributions = latencies.into_iter().map(|(quantity, value)| {
+        let latency = |quantity: Quantity, value: fn(&RequestRow) -> Option<f64>| {
             (quantity.key().to_owned(), self.latency(&started, value, part, &percentiles))
-        });
-        let distributions = distributions.filter(|(_, found)| found.count > 0).collect();
+        };
+        let latencies = [
+            latency(Quantity::Ttft, RequestRow::ttft),
+            latency(Quantity::Tpot, RequestRow::tpot),
+            latency(Quantity::E2e, RequestRow::e2e),
+        ];
+        let distributions = latencies.into_iter().filter(|(_, found)| found.count > 0).collect();
         let unsteady = steady::find(&rows, None, &plan.load).err();
         let summary = Summary {
             counts,

@@ -24,7 +24,6 @@ pub mod addresses;
 pub mod anatomy;
 pub mod attempts;
 pub mod blocks;
-pub mod cancelled;
 pub mod collect;
 mod completed;
 pub mod define;
@@ -43,7 +42,6 @@ pub mod linear;
 mod measure;
 pub mod observe;
 pub mod outside;
-pub mod parts;
 pub mod quality;
 mod quantity;
 pub mod reported;
@@ -79,8 +77,8 @@ pub use interval::{ConfidenceInterval, NoInterval};
 pub use joined::Joined;
 pub use judgement::{FigureVerdict, Note, Severity, Verdict};
 pub use lens::{Details, Lens, LensChoice};
-pub use parts::{Part, PartKind, PartSummary, Recovery};
 pub use route::Route;
+pub use summary::parts::{Part, PartKind, PartSummary, Recovery};
 pub use summary::{Distribution, PercentileValue, Summary, Unjudged};
 
 #[cfg(test)]

@@ -359,7 +359,9 @@ mod tests {
 
     fn sessions(turns: &[Timeline]) -> Sessions {
         let mut sessions = Sessions::default();
-        turns.iter().for_each(|turn| sessions.push(turn));
+        for turn in turns {
+            sessions.push(turn);
+        }
         sessions
     }
 
@@ -413,7 +415,9 @@ mod tests {
         }
         // Each turn waited for the one before it: 110, 0 and 400 ms.
         assert_eq!(wait(&old), Some(510.0 / 3.0));
-        old.iter_mut().for_each(|turn| turn.identity.session = None);
+        for turn in &mut old {
+            turn.identity.session = None;
+        }
         assert_eq!(wait(&old), None);
     }
 }

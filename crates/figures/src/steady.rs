@@ -303,8 +303,8 @@ mod tests {
         check(Some(5.0), Some(10), LoadClass::Open);
         check(Some(5.0), None, LoadClass::Open);
         let stages = vec![tokometer_record::RecordedStage::default()];
-        let staged = RecordedLoad { stages, ..testing::load(None, 100) };
-        assert_eq!(LoadClass::of(&staged), LoadClass::Staged);
+        let in_stages = RecordedLoad { stages, ..testing::load(None, 100) };
+        assert_eq!(LoadClass::of(&in_stages), LoadClass::Staged);
     }
 
     #[test]

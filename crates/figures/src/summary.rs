@@ -3,6 +3,9 @@
 //! A missing value is `None`, never zero. Figures and distributions are keyed by the names in
 //! [`crate::define`], whose last part is the unit: `ttft_ms`, `output_tokens_per_s`.
 
+pub mod cancelled;
+pub mod parts;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +13,6 @@ use tokometer_record::{FailureKind, Health, RecordedLoad, RunInfo, RunState, Sto
 
 use crate::addresses::AddressShare;
 use crate::anatomy;
-use crate::cancelled::Cancelled;
 use crate::define::Definition;
 pub use crate::distribution::{Distribution, PercentileValue};
 use crate::family::{Family, FamilyFigures};
@@ -18,13 +20,14 @@ use crate::goodput::Goodput;
 use crate::interval::ConfidenceInterval;
 use crate::judgement::{FigureVerdict, Note, Verdict};
 use crate::observe::Observed;
-use crate::parts::{Part, Recovery, UnjudgedPart};
 use crate::quality::{Canaries, Quality};
 use crate::rows::{Fate, RequestRow};
 use crate::server::ServerFigures;
 use crate::sessions::SessionSummary;
 use crate::steady::{GrowingBacklog, LoadClass, Steady, Unsteady};
 use crate::steps::Steps;
+use crate::summary::cancelled::Cancelled;
+use crate::summary::parts::{Part, Recovery, UnjudgedPart};
 use crate::windows::{Block, Window};
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

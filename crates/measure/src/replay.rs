@@ -32,7 +32,7 @@ impl Replay {
             |why: String| Error::usage(format!("cannot replay the run `{shown}`: {why}"), "");
         let sessions = sessions(&options.path).map_err(refused)?;
         let written = written(&sessions).map_err(|why| refused(why.to_string()))?;
-        options.path = written.path().to_owned();
+        written.path().clone_into(&mut options.path);
         Ok(Self { options, _sessions: Some(written) })
     }
 }

@@ -18,7 +18,6 @@ pub mod objectives;
 mod page_source;
 #[cfg(feature = "parquet")]
 pub mod parquet;
-mod parts;
 pub mod prediction;
 pub mod reading;
 pub mod rows;

@@ -13,6 +13,7 @@ mod inside;
 mod intervals;
 mod latencies;
 mod markdown;
+pub(crate) mod parts;
 mod screen;
 mod sessions;
 
@@ -30,7 +31,6 @@ use tokometer_figures::summary::Ended;
 use tokometer_figures::{AddressShare, Distribution, Note, Severity, Summary};
 use tokometer_record::{RecordedRamp, RunInfo, TargetInfo};
 
-use crate::parts;
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 

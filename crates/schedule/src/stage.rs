@@ -108,7 +108,7 @@ impl StageLoad {
         match self {
             Self::Flat { rate } => rate * seconds,
             Self::Linear { from, to } => 0.5 * (from + to) * seconds,
-            Self::Exponential { from, to } if from == to => from * seconds,
+            Self::Exponential { from, to } if is_flat(from, to) => from * seconds,
             Self::Exponential { from, to } => (to - from) * seconds / libm::log(to / from),
             Self::Sessions { .. } => 0.0,
         }
@@ -123,7 +123,7 @@ impl StageLoad {
                 let square = from * from + 2.0 * (to - from) * requests / seconds;
                 2.0 * requests / (from + libm::sqrt(square.max(0.0)))
             }
-            Self::Exponential { from, to } if from == to => requests / from,
+            Self::Exponential { from, to } if is_flat(from, to) => requests / from,
             Self::Exponential { from, to } => {
                 let growth = libm::log(to / from);
                 seconds * libm::log1p(requests * growth / (from * seconds)) / growth
@@ -177,13 +177,18 @@ impl FromStr for Stage {
     }
 }
 
+/// Between equal rates nothing grows, and a logarithm to divide by is zero.
+fn is_flat(from: f64, to: f64) -> bool {
+    (from - to).abs() <= f64::EPSILON * from
+}
+
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.length {
             Length::Run => f.write_str("run")?,
             Length::Requests(count) => write!(f, "{count} requests")?,
             Length::Time(time) if time.0 % 60_000_000_000 == 0 => {
-                write!(f, "{}m", time.0 / 60_000_000_000)?
+                write!(f, "{}m", time.0 / 60_000_000_000)?;
             }
             Length::Time(time) => write!(f, "{}s", time.as_secs_f64())?,
         }

@@ -150,17 +150,15 @@ impl PromptMaker {
     ) -> Result<()> {
         let content = match piece {
             Piece::Made { name, tokens } => return self.make(said, "user", name, tokens),
-            Piece::Answer(of) => match answers.get(of.turn as usize) {
-                Some(Some(text)) => {
+            Piece::Answer(of) => {
+                if let Some(Some(text)) = answers.get(of.turn as usize) {
                     said.is_real = true;
                     return self.put(said, "assistant", text.clone());
                 }
-                _ => {
-                    let is_chat = self.context.form == WireForm::Chat;
-                    let role = if is_chat { "assistant" } else { "user" };
-                    return self.make(said, role, of.name(session), of.tokens);
-                }
-            },
+                let is_chat = self.context.form == WireForm::Chat;
+                let role = if is_chat { "assistant" } else { "user" };
+                return self.make(said, role, of.name(session), of.tokens);
+            }
             Piece::Text(text) => PromptContent::Text(text.into()),
             Piece::Messages(messages) => PromptContent::Messages(messages),
             Piece::Given(given) => {

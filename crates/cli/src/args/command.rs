@@ -539,7 +539,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     pub(crate) reasoning: u32,
     /// Report the cached tokens of each prompt in its usage, as vLLM with this flag
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) enable_prompt_tokens_details: bool,
     /// Multiply all times by this factor
     #[arg(long, value_name = "FACTOR")]

@@ -61,25 +61,29 @@ fn combinations(args: &EngineArgs) -> Result<Vec<PredictedChoice>, Refusal> {
     Ok(all)
 }
 
-pub(super) fn capacity(
-    args: &CapacityArgs,
-    order: &[String],
-    given: &Given,
-) -> anyhow::Result<Exit> {
+/// A prediction has no target and draws nothing.
+fn check_flags(args: &CapacityArgs) -> Result<(), Refusal> {
     if args.at.url.is_some() || args.bench.has_any(&["base-url", "host", "sim"]) {
         return Err(Refusal::usage(
             "cannot use `--engine` with a server: it predicts without one",
             "omit `--engine` to measure, or the target to predict",
-        )
-        .into());
+        ));
     }
     if let Some(page) = &args.bench.html {
         return Err(Refusal::usage(
             format!("cannot write `{}`: `--engine` measures nothing to draw", page.display()),
             "use `--format json` for the predicted points",
-        )
-        .into());
+        ));
     }
+    Ok(())
+}
+
+pub(super) fn capacity(
+    args: &CapacityArgs,
+    order: &[String],
+    given: &Given,
+) -> anyhow::Result<Exit> {
+    check_flags(args)?;
     let name = args.engine.engine.as_deref().unwrap_or("default");
     let lowered = prediction_plan(Some(name), &args.bench, order, &given.environment)?;
     say_remarks(&lowered);

@@ -27,7 +27,7 @@ pub(crate) struct Situation {
     pub(crate) is_addressed: bool,
     pub(crate) has_load: bool,
     pub(crate) has_duration: bool,
-    pub(crate) has_stages: bool,
+    pub(crate) stages: Option<Vec<tokometer_schedule::Stage>>,
 }
 
 impl Situation {
@@ -47,7 +47,7 @@ impl Situation {
             has_load: !part.load.is_unset(),
             has_duration: part.load.duration_s.is_some()
                 || part.load.stages.iter().flatten().any(|stage| stage.length != Length::Run),
-            has_stages: part.load.stages.is_some(),
+            stages: part.load.stages.clone(),
         })
     }
 
@@ -210,7 +210,7 @@ fn address(situation: &Situation) -> Address {
 
 /// Traces keep their own times by default.
 fn timing(situation: &Situation) -> Timing {
-    if situation.has_dataset(Spec::is_traced) && !situation.has_stages {
+    if situation.has_dataset(Spec::is_traced) && situation.stages.is_none() {
         Timing::Trace
     } else {
         Timing::Rate

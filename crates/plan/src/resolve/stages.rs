@@ -73,7 +73,7 @@ pub(super) fn settle(plan: &mut Plan) -> Result<(), Refusal> {
     let mut offsets = offsets.map_err(|why| refused(why.to_string()))?;
     let is_closed = |stage: &Stage| matches!(stage.load, StageLoad::Sessions { .. });
     let end = offsets.spans().last().and_then(|span| span.end);
-    plan.load.duration_s = end.map(|end| end.as_secs_f64());
+    plan.load.duration_s = end.map(tokometer_base::Nanos::as_secs_f64);
     if offsets.advance().is_none() && !plan.load.stages.iter().any(is_closed) {
         return Err(refused("cannot use these stages: they have no request".to_owned()));
     }

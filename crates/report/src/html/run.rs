@@ -17,7 +17,7 @@ use tokometer_record::{Phase, RunInfo, Timeline};
 use super::lanes::{self, Lanes};
 use super::spread::Spread;
 use super::{PageAnswer, PageFact, RunCard, estimate, facts, graver, inside};
-use crate::parts;
+use crate::summary::parts;
 use crate::summary::{
     DEPTH_HEADS, depth_cells, doubtful_codes, ends, groups, load_text, mark, short, summary_csv,
     whole,
@@ -126,21 +126,24 @@ impl RunPage {
         self.scrapes.push(scrape);
     }
 
-    pub(super) fn into_json(self) -> Value {
-        let summary = &self.summary;
-        let spreads: Vec<Value> = PLOTTED
+    fn spreads_json(&self) -> Vec<Value> {
+        PLOTTED
             .iter()
             .filter_map(|quantity| {
                 let spread = self.spreads.get(quantity).filter(|spread| !spread.is_empty())?;
-                let (metric, found) = (quantity.metric(), summary.distribution(quantity));
+                let (metric, found) = (quantity.metric(), self.summary.distribution(quantity));
                 let mut spread = spread.to_json([metric.label, metric.unit.name()], found);
                 // Above the table stand what a reader waits for first, and then for each token.
                 let is_first = *quantity == Quantity::Ttft || *quantity == Quantity::Tpot;
                 spread["is_leading"] =
-                    json!(is_first || summary.distribution(Quantity::Ttft).is_none());
+                    json!(is_first || self.summary.distribution(Quantity::Ttft).is_none());
                 Some(spread)
             })
-            .collect();
+            .collect()
+    }
+
+    pub(super) fn into_json(self) -> Value {
+        let (summary, spreads) = (&self.summary, self.spreads_json());
         // Windows count from the run's origin; everything else here from the measured phase.
         let begin = self.origin();
         let warming_s = begin.signed_since(self.info.origin) as f64 / 1e9;

@@ -15,8 +15,8 @@ use super::failures::failure_text;
 use super::fold::{folded, folded_at, wrapped};
 use super::{LABEL, SummaryPage, WIDTH, count, line, load_text, rate, short, whole};
 use crate::grid::{GAP, Grid};
-use crate::parts;
 use crate::style::{Style, Tone};
+use crate::summary::parts;
 
 const COLUMNS: [Statistic; 3] = [Statistic::MEDIAN, Statistic::P90, Statistic::P99];
 

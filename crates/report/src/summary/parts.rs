@@ -18,7 +18,7 @@ pub(crate) fn lines(summary: &Summary, info: &RunInfo) -> Vec<String> {
         lines.push(String::new());
         lines.extend(table.lines());
         let of_kind = summary.parts.iter().filter(|part| part.kind == kind);
-        lines.extend(of_kind.filter(|_| !info.is_prediction()).flat_map(doubts));
+        lines.extend(of_kind.filter(|_| !info.is_prediction()).filter_map(doubts));
         if kind == PartKind::Stage {
             lines.extend(summary.recoveries.iter().map(recovery));
         }

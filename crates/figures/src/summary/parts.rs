@@ -176,7 +176,8 @@ pub(crate) fn plans(info: &RunInfo, span: TimeSpan) -> Vec<PartPlan> {
 
 /// The load of a stage as if it were a run.
 fn load_of(run: &RecordedLoad, stage: &RecordedStage) -> RecordedLoad {
-    let flat = stage.rates.filter(|(from, to)| from == to).map(|(rate, _)| rate);
+    let is_flat = |(from, to): &(f64, f64)| from.total_cmp(to).is_eq();
+    let flat = stage.rates.filter(is_flat).map(|(rate, _)| rate);
     let is_ramp = flat.is_none() && stage.sessions.is_none();
     RecordedLoad {
         request_rate: flat,
@@ -202,8 +203,9 @@ pub(crate) fn recoveries_of(
     info: &RunInfo,
     parts: &[UnjudgedPart],
     rows: &[RequestRow],
-    begin: Nanos,
+    begin: Option<Nanos>,
 ) -> Vec<Recovery> {
+    let Some(begin) = begin else { return Vec::new() };
     let limits: Vec<Option<f64>> = parts.iter().map(UnjudgedPart::p90_high).collect();
     recoveries(&info.load.stages, &limits, rows, begin)
 }
