@@ -338,9 +338,8 @@ fn a_search_has_a_budget_begins_near_the_knee_and_says_what_it_knows() {
     let words = [
         "a staircase of at most",
         "first estimate, for a server of ",
-        "point 1: ",
-        "  met (p50 ttft ",
-        " left",
+        "outcome       tok/s           limit    left  nearest to its limit",
+        "  met         ",
     ];
     for words in words {
         assert!(found.stderr.contains(words), "no `{words}` in {}", found.stderr);

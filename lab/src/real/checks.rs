@@ -249,6 +249,7 @@ fn outcome(rows: &[Timeline]) -> String {
         }
         Some(Outcome::Success) => "the prompt was taken".to_owned(),
         Some(Outcome::Abandoned) => "given up".to_owned(),
+        Some(Outcome::Cancelled) => "the request was cancelled".to_owned(),
         None => "no request in the record".to_owned(),
     }
 }

@@ -261,7 +261,7 @@ fn bar(lowered: &Lowered) -> Bar {
         return lowered.bar;
     }
     print_note(
-        "note: `--live` has no effect on a search, whose runs are short: a line follows each point",
+        "note: `--live` has no effect on a search, whose runs are short: its table grows with each",
     );
     Bar::Allowed
 }

@@ -1,4 +1,4 @@
-//! A search on the terminal: a line before and after each point.
+//! A search on the terminal: a table that grows by a row with each point.
 
 use std::path::Path;
 
@@ -55,7 +55,6 @@ impl Observer for SearchScreen<'_> {
             event if self.is_climbing => return self.stairs.event(event),
             Event::Started { run, is_stored: false } => {
                 let length = Nanos::from_secs_f64(run.plan.load.duration_s.unwrap_or(0.0));
-                print_note(&views::point(run.number as usize, &run.label, length));
                 if length < SHORT_POINT && !std::mem::replace(&mut self.is_warned, true) {
                     print_note(&views::short_points(self.longer));
                 }

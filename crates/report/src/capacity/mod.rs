@@ -5,6 +5,6 @@ mod text;
 
 pub use page::{CAPACITY, found, page, read};
 pub use text::{
-    PredictedCapacities, PredictedCapacity, PredictedChoice, course, forecast, no_estimate, point,
+    PredictedCapacities, PredictedCapacity, PredictedChoice, course, forecast, no_estimate,
     predictions, second_stage, short_points, text, third_stage,
 };

@@ -216,13 +216,6 @@ pub fn no_estimate(least: Nanos) -> String {
     )
 }
 
-/// Before a point: its number, its load and its length.
-pub fn point(number: usize, load: &str, length: Nanos) -> String {
-    let seconds = length.as_secs_f64();
-    let length = if seconds < 2.0 { length.to_string() } else { format!("{seconds:.0} s") };
-    format!("point {}: {load} for {length}", number + 1)
-}
-
 /// Said once, where points are shorter than a second.
 pub fn short_points(flag: &str) -> String {
     format!(
@@ -230,28 +223,41 @@ pub fn short_points(flag: &str) -> String {
     )
 }
 
-/// After a point: its outcome, the bracket so far, and the time left.
+/// After a point: its row of the table, which begins with the first one. The table of all points has more
+/// columns.
 pub fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> String {
     let Some(last) = points.last() else { return String::new() };
-    let limit = last.worst().map(|worst| format!(" ({})", worst.words())).unwrap_or_default();
     let loads = |is_in: fn(&Point) -> bool| {
         points.iter().map(MeasuredPoint::point).filter(is_in).map(|p| p.sent)
     };
     let met = loads(Point::is_met).max_by(f64::total_cmp);
     let missed = loads(Point::is_missed).min_by(f64::total_cmp);
-    let unit = over.unit();
-    let bracket = match (met, missed) {
+    let limit = match (met, missed) {
         (Some(met), Some(missed)) => {
             let (low, high) = (over.text(met.min(missed)), over.text(met.max(missed)));
-            let range = if low == high { low } else { format!("{low} to {high}") };
-            format!("; limit near {range} {unit}")
+            if low == high { low } else { format!("{low} to {high}") }
         }
-        (Some(met), None) => format!("; limit above {} {unit}", over.text(met)),
-        (None, Some(missed)) => format!("; limit below {} {unit}", over.text(missed)),
-        (None, None) => String::new(),
+        (Some(met), None) => format!("above {}", over.text(met)),
+        (None, Some(missed)) => format!("below {}", over.text(missed)),
+        (None, None) => "–".to_owned(),
     };
-    let left = left.map(|left| format!("; {} left", spent(left.as_secs_f64())));
-    format!("  {}{limit}{bracket}{}", outcome(last), left.unwrap_or_default())
+    let row = |cells: [&str; 6]| {
+        let [load, outcome, tokens, limit, left, worst] = cells;
+        format!("{load:>9}  {outcome:<10}  {tokens:>7}  {limit:>14}  {left:>6}  {worst}")
+    };
+    let shown = row([
+        &over.text(last.sent()),
+        outcome(last),
+        &optional(last.tokens_per_s),
+        &limit,
+        &left.map_or_else(|| "–".to_owned(), |left| spent(left.as_secs_f64())),
+        &last.worst().map(|worst| worst.name_and_value()).unwrap_or_default(),
+    ]);
+    if points.len() > 1 {
+        return shown;
+    }
+    let head = row([over.unit(), "outcome", "tok/s", "limit", "left", "nearest to its limit"]);
+    format!("{head}\n{shown}")
 }
 
 pub(super) fn outcome(point: &MeasuredPoint) -> &'static str {
@@ -388,21 +394,19 @@ mod tests {
 
     use super::*;
 
-    /// A point of 0.4 s was announced as one of 0 s.
     #[test]
-    fn a_short_point_shows_its_length() {
-        let shown = |millis: u64| point(2, "12 req/s", Nanos::from_millis(millis));
-        assert_eq!(shown(400), "point 3: 12 req/s for 400 ms");
-        assert_eq!(shown(6_400), "point 3: 12 req/s for 6 s");
-    }
-
-    /// A violated objective was shown as `p99 ttft 2.54 s < 2s`.
-    #[test]
-    fn a_missed_point_says_that_its_value_is_not_within_the_limit() {
-        let overloaded = &findings(found()).points[1];
-        let missed = [MeasuredPoint { fit: PointOutcome::Missed, ..overloaded.clone() }];
-        let text = course(&missed, LoadKind::RequestRate, None);
-        assert_eq!(text, "  missed (p99 ttft 2.54 s, not < 2s); limit below 16.00 req/s");
+    fn a_table_grows_by_a_row_with_each_point() {
+        let found = findings(found());
+        let left = Some(Nanos::from_secs(200));
+        let rows = (1..=found.points.len())
+            .map(|count| course(&found.points[..count], LoadKind::RequestRate, left));
+        insta::assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @r"
+        req/s  outcome       tok/s           limit    left  nearest to its limit
+         8.00  met            1024      above 8.00   3 min  p99 ttft 1.27 s
+        16.00  overloaded     2048   8.00 to 16.00   3 min  p99 ttft 2.54 s
+        12.00  met            1536  12.00 to 16.00   3 min  p99 ttft 1.90 s
+        12.80  missed         1638  12.00 to 12.80   3 min  p99 ttft 2.03 s
+        ");
     }
 
     /// A search with four points: 8 and 12 req/s met the objectives, 12.8 missed one, 16 was too much.
