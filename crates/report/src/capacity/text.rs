@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use tokometer_base::Nanos;
 use tokometer_base::digits::digits;
-use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoint, budget_words};
+use tokometer_decide::capacity::{
+    Caveat, Ending, Findings, LoadKind, MeasuredPoint, ObjectiveAtPoint, budget_words,
+};
 use tokometer_decide::search::{
     Design, Expected, Forecast, Point, PointOutcome, SearchResult, with_preload,
 };
@@ -251,7 +253,7 @@ pub fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> 
         &optional(last.tokens_per_s),
         &limit,
         &left.map_or_else(|| "–".to_owned(), |left| spent(left.as_secs_f64())),
-        &last.worst().map(|worst| worst.name_and_value()).unwrap_or_default(),
+        &last.worst().map(ObjectiveAtPoint::name_and_value).unwrap_or_default(),
     ]);
     if points.len() > 1 {
         return shown;
