@@ -7,7 +7,8 @@ use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome, Timeline};
 
 use crate::joined::{self, Joined};
-use crate::{measure, sends};
+use crate::measure;
+use crate::sends::{self, Sends};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -275,6 +276,15 @@ pub(crate) fn first_reaching(rows: &[RequestRow], wanted: u64) -> Option<Nanos> 
     in_flight(rows).find(|(_, count)| *count >= wanted).map(|(at, _)| at)
 }
 
+/// How late the requests of a part of a run were sent.
+pub(crate) fn sends_of(rows: &[RequestRow]) -> Sends {
+    let mut sends = Sends::default();
+    for row in rows {
+        sends.add_lateness(row.lateness());
+    }
+    sends
+}
+
 #[cfg(test)]
 mod tests {
     use tokometer_base::Seed;
@@ -321,5 +331,16 @@ mod tests {
         let found: Vec<(Nanos, i64)> =
             changes(rows.iter().map(|row| (row.start, row.end))).collect();
         assert_eq!(found, expected);
+    }
+
+    /// A stage with late sends said that 0 of 0 requests were late.
+    #[test]
+    fn the_late_sends_of_a_part_are_those_of_its_requests() {
+        let row = |late: u64| {
+            RequestRow::between(0, Nanos::ZERO, Nanos::from_secs(1))
+                .with_lateness(Some(Nanos::from_millis(late)))
+        };
+        let expected = Sends { judged: 3, late: 1, worst: Nanos::from_millis(9) };
+        assert_eq!(sends_of(&[row(0), row(9), row(5)]), expected);
     }
 }

@@ -21,7 +21,12 @@ pub struct Sends {
 impl Sends {
     /// Adds one attempt of a measured request, however it ended.
     pub fn add(&mut self, timeline: &Timeline, cap: Option<u32>) {
-        let Some(lateness) = lateness(timeline, cap) else { return };
+        if let Some(lateness) = lateness(timeline, cap) {
+            self.add_lateness(lateness);
+        }
+    }
+
+    pub(crate) fn add_lateness(&mut self, lateness: Nanos) {
         self.judged += 1;
         self.late += u64::from(lateness > LATE);
         self.worst = self.worst.max(lateness);
