@@ -192,7 +192,8 @@ fn a_turn_beyond_the_context_ends_its_session_and_is_not_cut() {
         let page = run(folder.path(), &line).succeeded().json();
         let counts = &page["summary"]["counts"];
         assert_eq!((&counts["succeeded"], &counts["never_sent"]), (&4.into(), &2.into()));
-        assert!(page["notes"].to_string().contains("context-overflow"), "{}", page["notes"]);
+        let notes = &page["summary"]["notes"];
+        assert!(notes.to_string().contains("context-overflow"), "{notes}");
         let rows = turns(folder.path());
         let planned = rows.iter().map(|row| row.requested.prompt_tokens).collect::<Vec<_>>();
         let known = (answers == "recorded").then_some(120);

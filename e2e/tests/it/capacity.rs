@@ -219,7 +219,7 @@ fn a_search_stops_at_once_when_nothing_succeeds() {
     let dead =
         capacity(folder.path(), "p50 ttft < 1s", &format!("--base-url {} {times}", server.url));
     assert_eq!(dead.code, Some(7), "{}", dead.stderr);
-    assert_eq!(dead.stderr.matches("point ").count(), 1, "{}", dead.stderr);
+    assert_eq!(dead.stderr.matches("  failed  ").count(), 1, "{}", dead.stderr);
     dead.prints(&["no request succeeded at 20 req/s", "503"]);
 }
 
@@ -259,7 +259,7 @@ fn a_prediction_keeps_its_budget_and_every_objective() {
         point["requests"].as_f64().unwrap() / point["sent"].as_f64().unwrap()
     };
     let all: f64 = findings["points"].as_array().unwrap().iter().map(seconds).sum();
-    assert!(all > 10.0 && all < 42.0, "{all}: {findings}");
+    assert!(all > 4.0 && all < 42.0, "{all}: {findings}");
 }
 
 /// A profile fitted to prompts of 506 tokens answered for prompts of 2,000 without a word.
@@ -316,8 +316,10 @@ fn the_events_of_points_are_packed_without_loss_unless_they_are_to_be_kept() {
     assert!(shown.contains("Inter-token Latency") && shown.contains("Mean ITL (ms)"), "{shown}");
     run("report packed --html page.html");
     run("compare --a packed/000-8 --b plain/000-8");
-    let resumed = run(&line("packed", "--resume"));
-    assert!(resumed.stderr.contains("already measured"), "{}", resumed.stderr);
+    let written = || std::fs::metadata(folder.path().join("packed/000-8/end.json")).unwrap();
+    let before = written().modified().unwrap();
+    run(&line("packed", "--resume"));
+    assert_eq!(written().modified().unwrap(), before, "a finished point was measured again");
 }
 
 #[test]
