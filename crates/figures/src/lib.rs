@@ -14,7 +14,7 @@
 //!   [`family`] other tools' figures.
 //! - Statistics that know no requests: [`statistics`], [`sample`], [`linear`], [`ticks`], [`blocks`] of time,
 //!   and [`interval`], with `interval_gate` for the figures that get none.
-//! - Over the run: its [`parts`] (stages and classes), [`steady`] part and overload, [`windows`], [`addresses`],
+//! - Over the run: its [`parts`](summary::parts) (stages and classes), [`steady`] part and overload, [`windows`], [`addresses`],
 //!   [`goodput`], the [`server`]'s own metrics, [`sessions`] with `survival`, [`reported`] values that are
 //!   impossible, `joined` reads.
 //! - [`judgement`] is the shape of what `judge` says of a summary. [`instrument`] compares the client with a
