@@ -94,7 +94,7 @@ impl PlannedPrompt {
         Self { pieces, specials, output_tokens: Some(output_tokens), ..Self::default() }
     }
 
-    /// A prompt whose content is there already; `asked` is the length that it was to have.
+    /// A prompt with given content; `asked` is its requested length.
     pub(crate) fn given(prompt: Prompt, asked: Option<u32>) -> Self {
         let Prompt { content, prompt_tokens: tokens, output_tokens, extra_body, headers } = prompt;
         let pieces = vec![Piece::Given(Box::new(Given { content, tokens, asked }))];
